@@ -1,0 +1,16 @@
+# Writes the kernel sources into one C file as bytes: cmake -DROOT= -DOUTPUT= -DKERNELS=a;b -P embed.cmake
+set(arrays "")
+set(rows "")
+set(number 0)
+foreach(path IN LISTS KERNELS)
+    file(READ ${ROOT}/${path} hex HEX)
+    string(LENGTH "${hex}" digits)
+    math(EXPR bytes "${digits} / 2")
+    string(REGEX REPLACE "(................................)" "\\1\n    " hex "${hex}")
+    string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," hex "${hex}")
+    string(APPEND arrays "static const char text_${number}[] = {\n    ${hex}0x00,\n};\n")
+    string(APPEND rows "    { \"${path}\", text_${number}, ${bytes} },\n")
+    math(EXPR number "${number} + 1")
+endforeach()
+file(WRITE ${OUTPUT} "/* Made from cl/ by cl/embed.cmake. */\n#include \"base/program.h\"\n\n${arrays}\n"
+     "const ca_source ca_sources[] = {\n${rows}};\nconst size_t ca_source_count = ${number};\n")

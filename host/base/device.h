@@ -1,0 +1,18 @@
+/* host/base/device.h: the facts about a device that decide anything. Only device.c asks OpenCL for them. */
+#ifndef CA_BASE_DEVICE_H
+#define CA_BASE_DEVICE_H
+
+#include <clattn/context.h>
+
+typedef struct ca_device {
+    clattn_device_info info;
+    size_t max_work_group;
+    cl_uint native_float_width; /* lanes of a float vector within one work-item; 1 where items are the lanes */
+    size_t buffer_align_bytes;  /* of the origin of a sub-buffer */
+    bool shares_host_memory;
+} ca_device;
+
+/* Reads the facts of one device. */
+clattn_status ca_device_read(cl_device_id id, ca_device *device);
+
+#endif
