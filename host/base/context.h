@@ -16,7 +16,7 @@ struct clattn_context {
     char why[CLATTN_TEXT_BYTES];
     char *kernel_dir; /* NULL: the built-in sources */
     bool strict;
-    bool used_clblast; /* guarded by CA_LOCK_CLBLAST */
+    void (*on_destroy)(clattn_context *context); /* NULL, or called first by destroy: gemm frees what CLBlast keeps */
     clattn_log_fn log;
     void *log_user;
     ca_mutex *lock; /* guards programs */

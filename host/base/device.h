@@ -15,4 +15,7 @@ typedef struct ca_device {
 /* Reads the facts of one device. */
 clattn_status ca_device_read(cl_device_id id, ca_device *device);
 
+/* clattn_device_pick, and the facts of the device that it means. */
+clattn_status ca_device_open(const char *selector, ca_device *device, char why[CLATTN_TEXT_BYTES]);
+
 #endif

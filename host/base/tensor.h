@@ -26,6 +26,12 @@ ca_tensor ca_tensor_out(const char *name, const clattn_output *out, size_t eleme
 /* Elements in all; false when the product exceeds 64 bits. */
 bool ca_tensor_elements(const ca_tensor *tensor, uint64_t *elements);
 
+/* Bytes from the first element's first to the last element's last, 0 without elements; false when they exceed size_t.
+ * Strides are not negative. */
+bool ca_tensor_range_bytes(const ca_tensor *tensor, size_t *bytes);
+
+enum { CA_MAX_TENSORS = 32 }; /* of one call */
+
 typedef enum ca_face { CA_FACE_BUFFERS, CA_FACE_HOST } ca_face;
 
 /* Judges all present tensors: the memory that the face asks for is there (and not the other), the offset is a multiple
