@@ -1,0 +1,215 @@
+#!/usr/bin/env bash
+# Builds everything and tests it on every OpenCL implementation that runs without a GPU.
+#   tests/run.sh            all stages
+#   tests/run.sh STAGE...   only these: format tidy layers package pocl intel rusticl oclgrind asan
+# Installs what is missing (Debian, root or sudo). May be run again; what is built stays in build/tests.
+# One line a step. Its whole output is in build/tests/log and is shown when the step fails. Exits with 0 only when every
+# stage asked for ran and nothing failed: an implementation that is missing is a failure.
+set -uo pipefail
+cd "$(dirname "$(realpath "$0")")/.." || exit 1
+root=$PWD
+. tools/packages.sh
+
+TEST_PACKAGES=(libcmocka-dev clang clang-format clang-tidy python3 python3-venv binutils pocl-opencl-icd mesa-opencl-icd
+               oclgrind)
+ALL_STAGES=(format tidy layers package pocl intel rusticl oclgrind asan)
+PROGRAM_SECONDS=900 # a test program that takes longer has failed
+
+stages=("$@")
+[ $# -gt 0 ] || stages=("${ALL_STAGES[@]}")
+for stage in "${stages[@]}"; do
+    [[ " ${ALL_STAGES[*]} " == *" $stage "* ]] || die "no stage $stage; there are: ${ALL_STAGES[*]}"
+done
+
+out=$root/build/tests
+logs=$out/log
+mkdir -p "$logs"
+jobs=$(nproc)
+total_passed=0 total_failed=0 summary=()
+
+wanted() { # STAGE...: one of them was asked for
+    local name
+    for name in "$@"; do [[ " ${stages[*]} " == *" $name "* ]] && return 0; done
+    return 1
+}
+
+# ---- Steps and counts ----------------------------------------------------------------------------------------------
+
+counts_of() { # LOG: the numbers of its last line "N passed, N failed", if it is one
+    tail -n 1 "$1" | sed -nE 's/^([0-9]+) passed, ([0-9]+) failed$/\1 \2/p'
+}
+
+step() { # NAME WHAT COMMAND...
+    local name=$1 what=$2 started=$SECONDS status=0 counts
+    shift 2
+    printf '%-8s %s ... ' "$name" "$what"
+    ("$@") >"$logs/$name.log" 2>&1 || status=$?
+    counts=$(counts_of "$logs/$name.log")
+    [ -z "$counts" ] || printf '%s passed, %s failed, ' $counts
+    echo "$((SECONDS - started)) s"
+    if [ $status != 0 ]; then
+        tail -n 80 "$logs/$name.log" | sed 's/^/    /'
+        echo "    FAILED: the whole output is in build/tests/log/$name.log"
+    fi
+    return $status
+}
+
+count() { # STAGE PASSED FAILED
+    total_passed=$((total_passed + $2))
+    total_failed=$((total_failed + $3))
+    summary+=("$1 $2 passed")
+    [ "$3" = 0 ] || summary[-1]+=" and $3 FAILED"
+}
+
+finish() {
+    local IFS=,
+    local line="${summary[*]-nothing}"
+    echo "${line//,/, }: $total_failed failed"
+    echo "$total_passed passed, $total_failed failed"
+    [ "$total_failed" = 0 ]
+    exit
+}
+
+# A step without which the rest makes no sense.
+must() { # NAME WHAT COMMAND...
+    step "$@" && return
+    count "$1" 0 1
+    finish
+}
+
+# A stage: one that counts its parts on its last line, or else is one check.
+stage() { # NAME WHAT COMMAND...
+    wanted "$1" || return 0
+    local status=0 passed=0 failed=0 counts
+    step "$@" || status=1
+    counts=$(counts_of "$logs/$1.log")
+    if [ -n "$counts" ]; then
+        read -r passed failed <<<"$counts"
+        [ "$passed" -gt 0 ] || [ "$failed" -gt 0 ] || failed=1
+    elif [ $status = 0 ]; then
+        passed=1
+    fi
+    [ $status = 0 ] || [ "$failed" -gt 0 ] || failed=1
+    count "$1" "$passed" "$failed"
+}
+
+# ---- Installing and building ---------------------------------------------------------------------------------------
+
+install_intel() { # Intel's CPU runtime; the .icd file of the wheel names a path that does not exist, so we write one
+    local venv=$root/.deps/intel library
+    if [ ! -e "$venv/complete" ]; then
+        rm -rf "$venv"
+        mkdir -p "$root/.deps"
+        python3 -m venv "$venv" || return 1
+        local pip=("$venv/bin/pip" install --disable-pip-version-check)
+        "${pip[@]}" intel-opencl-rt==2026.2.0 && "${pip[@]}" --no-deps intel-cmplr-lib-rt==2026.2.0 || {
+            echo "pip could not install Intel's OpenCL runtime from PyPI: mend the network or pip, and run this again"
+            return 1
+        }
+        touch "$venv/complete"
+    fi
+    library=$(find "$venv" -name libintelocl.so | head -n 1)
+    [ -n "$library" ] || { echo "no libintelocl.so in $venv: remove .deps and run this again"; return 1; }
+    echo "$library" >"$root/.deps/intel.icd"
+}
+
+build() { # NAME OPTION...
+    local folder=$out/$1
+    shift
+    cmake -S "$root" -B "$folder" -G Ninja -DCLATTN_BUILD_TESTS=ON -DCLATTN_WERROR=ON \
+        -DCMAKE_EXPORT_COMPILE_COMMANDS=ON "$@" && cmake --build "$folder" --parallel "$jobs"
+}
+
+# ---- Stages --------------------------------------------------------------------------------------------------------
+
+clang_format() {
+    find host include tools tests -name '*.[ch]' -o -name '*.cpp' | xargs -P "$jobs" -n 8 clang-format --dry-run -Werror
+}
+
+clang_tidy() {
+    find host tools tests -name '*.c' ! -path 'tests/package/*' |
+        xargs -P "$jobs" -n 3 clang-tidy --quiet -p "$out/clang"
+}
+
+# Runs one test program in a folder of its own, with kernel caches of its own, and leaves there: output, counts.
+run_program() { # FOLDER PROGRAM [LAUNCHER...]
+    local folder=$1 program=$2 status=0 passed failed
+    shift 2
+    mkdir -p "$folder/cache"
+    cd "$folder" || return 1
+    POCL_CACHE_DIR=$folder/cache timeout --kill-after=10 $PROGRAM_SECONDS "$@" "$program" >output 2>&1 || status=$?
+    passed=$(sum_of PASSED)
+    failed=$(($(sum_of FAILED) + $(sum_of 'SKIPPED '))) # what was not run has not passed
+    if [ -s report ]; then # Oclgrind's exit status hides what it found
+        sed 's/^/oclgrind: /' report >>output
+        failed=$((failed + 1))
+    fi
+    [ $status = 124 ] && echo "stopped after $PROGRAM_SECONDS s" >>output
+    [ $status = 0 ] || [ "$failed" -gt 0 ] || failed=1
+    [ $status != 0 ] || [ "$((passed + failed))" -gt 0 ] || failed=1
+    [ $status = 0 ] || echo "ended with status $status" >>output
+    echo "$passed $failed" >counts
+}
+
+sum_of() { # WORD of cmocka's summary lines in the file output
+    sed -nE "s/.*\[  $1 *\] ([0-9]+) test\(s\).*/\1/p" output | awk '{ sum += $1 } END { print sum + 0 }'
+}
+
+# All test programs of a build on the implementation that the environment chooses; PLATFORM is what it must say of itself.
+run_tests() { # STAGE BUILD PLATFORM [LAUNCHER...]
+    local folder=$out/run/$1 stage=$1 build=$out/$2 platform=$3 seen file name program
+    shift 3
+    seen=$("$@" "$build/tools/clattn" probe 2>&1)
+    grep -qiF "$platform" <<<"$seen" || {
+        echo "no device of '$platform' with OCL_ICD_VENDORS=${OCL_ICD_VENDORS-}; clattn probe says: $seen"
+        return 1
+    }
+    rm -rf "$folder"
+    for file in tests/*/test_*.c; do
+        [[ $stage != oclgrind || $file != tests/tools/* ]] || continue # it looks into kernels, and is slow
+        name=$(basename "$file" .c)
+        while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
+        run_program "$folder/$name" "$build/tests/$name" "$@" &
+    done
+    wait
+    local all_passed=0 all_failed=0 passed failed
+    for program in "$folder"/*; do
+        read -r passed failed <"$program/counts"
+        all_passed=$((all_passed + passed)) all_failed=$((all_failed + failed))
+        [ "$failed" = 0 ] || {
+            echo "== $(basename "$program")"
+            grep -vE '\[( RUN      |       OK )\]' "$program/output" | tail -n 60
+        }
+    done
+    echo "$all_passed passed, $all_failed failed"
+    [ $all_failed = 0 ]
+}
+
+# ---- All together --------------------------------------------------------------------------------------------------
+
+install_packages "$logs/apt.log" "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
+if wanted intel; then step pip "Intel's CPU runtime" install_intel; fi # its absence shows in the stage
+
+wanted layers package pocl rusticl oclgrind && must gcc 'build with gcc' \
+    build gcc -DCMAKE_C_COMPILER=gcc -DCMAKE_BUILD_TYPE=Release
+wanted tidy intel && must clang 'build with clang, asserts on' \
+    build clang -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug '-DCMAKE_C_FLAGS_DEBUG=-g -O2'
+wanted asan && must sanitize 'build with AddressSanitizer and UBSan, asserts on' \
+    build asan -DCMAKE_C_COMPILER=gcc -DCMAKE_BUILD_TYPE=Debug '-DCMAKE_C_FLAGS_DEBUG=-g -O1' \
+    -DCLATTN_SANITIZE=address,undefined
+
+pocl=/etc/OpenCL/vendors/pocl.icd
+stage format 'clang-format changes nothing' clang_format
+stage tidy 'clang-tidy finds nothing' clang_tidy
+stage layers 'who may call whom' python3 tests/layers/check.py "$out/gcc"
+OCL_ICD_VENDORS=$pocl stage package 'installed and used from outside' tests/package/check.sh "$out/gcc"
+OCL_ICD_VENDORS=$pocl stage pocl 'all tests on PoCL' run_tests pocl gcc 'Portable Computing Language'
+OCL_ICD_VENDORS=$root/.deps/intel.icd stage intel "all tests on Intel's CPU runtime" run_tests intel clang 'Intel(R) OpenCL'
+OCL_ICD_VENDORS=/etc/OpenCL/vendors/rusticl.icd RUSTICL_ENABLE=llvmpipe CLATTN_TEST_SIZE=small \
+    stage rusticl 'small tests on rusticl' run_tests rusticl gcc rusticl
+CLATTN_TEST_SIZE=tiny stage oclgrind 'tiny tests on Oclgrind: races, uninitialised reads' \
+    run_tests oclgrind gcc oclgrind oclgrind --data-races --uninitialized --log report
+OCL_ICD_VENDORS=$pocl ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 \
+    LSAN_OPTIONS=suppressions=$root/tests/leaks.supp:print_suppressions=0 \
+    stage asan 'all tests with AddressSanitizer and UBSan on PoCL' run_tests asan asan 'Portable Computing Language'
+finish
