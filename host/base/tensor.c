@@ -214,8 +214,8 @@ static clattn_status buffer_range(const clattn_context *context, const ca_tensor
 static clattn_status memory_range(const clattn_context *context, ca_face face, const ca_tensor *tensor,
                                   range *where)
 {
-    size_t bytes;
-    ca_tensor_range_bytes(tensor, &bytes);
+    size_t bytes = 0;
+    ca_tensor_range_bytes(tensor, &bytes); /* fits: check_view has seen to it */
     if (face == CA_FACE_BUFFERS)
         return buffer_range(context, tensor, bytes, where);
     uintptr_t address = (uintptr_t)tensor->host;
