@@ -323,7 +323,7 @@ static bool all_digits(const char *text)
 
 static clattn_status fail_pick(const device_list *list, const char *selector)
 {
-    char brief[BRIEF_BYTES] = "", line[2 * CLATTN_TEXT_BYTES + 32];
+    char brief[BRIEF_BYTES] = "", line[2 * CLATTN_TEXT_BYTES + 64];
     for (size_t i = 0; i < list->count; ++i) {
         const clattn_device_info *info = &list->items[i];
         snprintf(line, sizeof line, "%zu %s (%s, %s)", i, info->name, types[type_rank(info)].one,
