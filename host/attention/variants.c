@@ -1,0 +1,90 @@
+/* host/attention/variants.c: the table. One row per kernel variant, best first; the first row that does not refuse a
+ * problem computes it. Policy is here, mechanism is in the families. */
+#include "attention/variants.h"
+#include "gemm/gemm.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define ANY_DEVICE CL_DEVICE_TYPE_ALL
+#define ANY_SIZE INT64_MAX
+
+const ca_variant ca_variants[] = {
+    /* name, family, devices, float width, heads, len_q, queries, keys, gemm, why */
+    { "lanes-16", &ca_family_lanes, CL_DEVICE_TYPE_CPU, 4, 1, 1024, 16, 16, 256, NULL,
+      "fused, queries in SIMD lanes; up to 16 queries leave no lane of a wider tile idle" },
+    { "lanes-48", &ca_family_lanes, CL_DEVICE_TYPE_CPU, 4, 1, 1024, ANY_SIZE, 48, 256, NULL,
+      "fused, queries in SIMD lanes" },
+    { "tiles-32", &ca_family_tiles, ANY_DEVICE, 1, 1, 128, ANY_SIZE, 32, 32, NULL,
+      "fused, tiled in local memory; no GPU has measured it" },
+    { "tiles-16", &ca_family_tiles, ANY_DEVICE, 1, 1, 256, ANY_SIZE, 16, 32, NULL,
+      "the same with half the queries a tile, for wider heads" },
+    { "steps-lanes", &ca_family_steps, CL_DEVICE_TYPE_CPU, 4, 0, ANY_SIZE, ANY_SIZE, 0, 0, "lanes",
+      "scores, softmax and output in three steps, products by the CPU kernel; any head size" },
+    { "steps-clblast", &ca_family_steps, ANY_DEVICE, 1, 0, ANY_SIZE, ANY_SIZE, 0, 0, "clblast",
+      "the same with products by CLBlast: any device that it supports" },
+    { "steps-plain", &ca_family_steps, ANY_DEVICE, 1, 0, ANY_SIZE, ANY_SIZE, 0, 0, "plain",
+      "the same with a plain product kernel: runs where nothing else does" },
+};
+const size_t ca_variant_count = sizeof ca_variants / sizeof *ca_variants;
+
+bool ca_variant_refuses(const ca_variant *row, const clattn_context *context, const ca_problem *problem,
+                        char reason[CLATTN_TEXT_BYTES])
+{
+    const clattn_attention_desc *d = &problem->desc;
+    const ca_device *device = &context->device;
+    const int64_t least = d->d_qk < d->d_v ? d->d_qk : d->d_v, most = d->d_qk < d->d_v ? d->d_v : d->d_qk;
+    const char *gemm_reason = row->gemm ? ca_gemm_refusal(context, row->gemm) : NULL;
+    reason[0] = 0;
+    if (!(row->devices & device->info.type))
+        snprintf(reason, CLATTN_TEXT_BYTES, "it is for CPUs, and the device is not one");
+    else if (device->native_float_width < row->min_float_width)
+        snprintf(reason, CLATTN_TEXT_BYTES, "it needs float vectors of %u lanes within a work-item; the device's have %u",
+                 row->min_float_width, device->native_float_width);
+    else if (least < row->min_head || most > row->max_head)
+        snprintf(reason, CLATTN_TEXT_BYTES, "it takes head sizes %lld to %lld, not %lld", (long long)row->min_head,
+                 (long long)row->max_head, (long long)(least < row->min_head ? least : most));
+    else if (d->len_q > row->max_len_q)
+        snprintf(reason, CLATTN_TEXT_BYTES, "it takes at most %lld queries, not %lld", (long long)row->max_len_q,
+                 (long long)d->len_q);
+    else if (gemm_reason)
+        snprintf(reason, CLATTN_TEXT_BYTES, "%s", gemm_reason);
+    else
+        return row->family->refuse(row, context, problem, reason);
+    return true;
+}
+
+const ca_variant *ca_variant_find(const char *name)
+{
+    for (size_t i = 0; i < ca_variant_count; i++)
+        if (strcmp(ca_variants[i].name, name) == 0)
+            return &ca_variants[i];
+    return NULL;
+}
+
+void ca_variant_names(char *text, size_t bytes)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < ca_variant_count && used < bytes; i++)
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s", i ? ", " : "", ca_variants[i].name);
+}
+
+const char *ca_type_name(clattn_dtype dtype)
+{
+    return dtype == CLATTN_F16 ? "F16" : dtype == CLATTN_BF16 ? "BF16" : "F32";
+}
+
+const char *ca_bias_name(const ca_problem *problem)
+{
+    return problem->desc.bias ? ca_type_name(problem->desc.bias_dtype) : "NONE";
+}
+
+size_t clattn_kernel_count(void)
+{
+    return ca_variant_count;
+}
+
+const char *clattn_kernel_name(size_t index)
+{
+    return index < ca_variant_count ? ca_variants[index].name : NULL;
+}
