@@ -70,12 +70,14 @@ __attribute__((constructor)) static void find_the_loader(void)
 
 /* ---- Counts ---- */
 
-static atomic_long live[CL_SHIM_KINDS], made[CL_SHIM_KINDS], builds, launches, copies, waits, arguments;
+static atomic_long live[CL_SHIM_KINDS], made[CL_SHIM_KINDS], builds, launches, commands, copies, waits,
+    arguments;
 
 cl_shim_counts cl_shim_count(void)
 {
     cl_shim_counts counts = { .builds = atomic_load(&builds),
                               .launches = atomic_load(&launches),
+                              .commands = atomic_load(&commands),
                               .copies = atomic_load(&copies),
                               .waits = atomic_load(&waits),
                               .arguments = atomic_load(&arguments) };
@@ -109,8 +111,9 @@ static void count_made(cl_shim_kind kind)
     atomic_fetch_add(&made[kind], 1);
 }
 
-static cl_int count_event(cl_int error, const cl_event *event)
+static cl_int count_command(cl_int error, const cl_event *event)
 {
+    atomic_fetch_add(&commands, 1);
     if (error == CL_SUCCESS && event != NULL)
         count_made(CL_SHIM_EVENTS);
     return error;
@@ -395,7 +398,7 @@ cl_int clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint 
     if (is_due(&cl_shim_fault.launch_at))
         return or_error(cl_shim_fault.launch_error, CL_OUT_OF_RESOURCES);
     atomic_fetch_add(&launches, 1);
-    return count_event(
+    return count_command(
         real_clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, global, local, num_wait, wait, event),
         event);
 }
@@ -405,7 +408,7 @@ cl_int clEnqueueReadBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocki
 {
     atomic_fetch_add(&copies, 1);
     atomic_fetch_add(&waits, blocking ? 1 : 0);
-    return count_event(
+    return count_command(
         real_clEnqueueReadBuffer(queue, buffer, blocking, offset, size, host, num_wait, wait, event), event);
 }
 
@@ -415,7 +418,7 @@ cl_int clEnqueueWriteBuffer(cl_command_queue queue, cl_mem buffer, cl_bool block
 {
     atomic_fetch_add(&copies, 1);
     atomic_fetch_add(&waits, blocking ? 1 : 0);
-    return count_event(
+    return count_command(
         real_clEnqueueWriteBuffer(queue, buffer, blocking, offset, size, host, num_wait, wait, event), event);
 }
 
@@ -424,7 +427,7 @@ cl_int clEnqueueCopyBuffer(cl_command_queue queue, cl_mem from, cl_mem to, size_
                            cl_event *event)
 {
     atomic_fetch_add(&copies, 1);
-    return count_event(
+    return count_command(
         real_clEnqueueCopyBuffer(queue, from, to, from_offset, to_offset, size, num_wait, wait, event),
         event);
 }
@@ -433,7 +436,7 @@ cl_int clEnqueueFillBuffer(cl_command_queue queue, cl_mem buffer, const void *pa
                            size_t offset, size_t size, cl_uint num_wait, const cl_event *wait,
                            cl_event *event)
 {
-    return count_event(
+    return count_command(
         real_clEnqueueFillBuffer(queue, buffer, pattern, pattern_size, offset, size, num_wait, wait, event),
         event);
 }
@@ -448,7 +451,7 @@ void *clEnqueueMapBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking
     atomic_fetch_add(&waits, blocking ? 1 : 0);
     void *mapped =
         real_clEnqueueMapBuffer(queue, buffer, blocking, flags, offset, size, num_wait, wait, event, &error);
-    count_event(error, event);
+    count_command(error, event);
     if (errcode_ret != NULL)
         *errcode_ret = error;
     return mapped;
@@ -457,17 +460,17 @@ void *clEnqueueMapBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking
 cl_int clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem buffer, void *mapped, cl_uint num_wait,
                                const cl_event *wait, cl_event *event)
 {
-    return count_event(real_clEnqueueUnmapMemObject(queue, buffer, mapped, num_wait, wait, event), event);
+    return count_command(real_clEnqueueUnmapMemObject(queue, buffer, mapped, num_wait, wait, event), event);
 }
 
 cl_int clEnqueueMarkerWithWaitList(cl_command_queue queue, cl_uint num_wait, const cl_event *wait,
                                    cl_event *event)
 {
-    return count_event(real_clEnqueueMarkerWithWaitList(queue, num_wait, wait, event), event);
+    return count_command(real_clEnqueueMarkerWithWaitList(queue, num_wait, wait, event), event);
 }
 
 cl_int clEnqueueBarrierWithWaitList(cl_command_queue queue, cl_uint num_wait, const cl_event *wait,
                                     cl_event *event)
 {
-    return count_event(real_clEnqueueBarrierWithWaitList(queue, num_wait, wait, event), event);
+    return count_command(real_clEnqueueBarrierWithWaitList(queue, num_wait, wait, event), event);
 }

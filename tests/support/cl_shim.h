@@ -28,6 +28,7 @@ typedef struct cl_shim_counts {
     long made[CL_SHIM_KINDS];
     long builds;
     long launches;  /* of kernels */
+    long commands;  /* of any kind, launches among them */
     long copies;    /* reads, writes and copies of buffers, and buffers made with COPY_HOST_PTR */
     long waits;     /* clFinish, clWaitForEvents and blocking commands */
     long arguments; /* clSetKernelArg */
