@@ -1,0 +1,11 @@
+/* tools/commands.h: the commands of the program, one file each. main.c calls them. */
+#ifndef TOOLS_COMMANDS_H
+#define TOOLS_COMMANDS_H
+
+#include "options.h"
+
+extern const tool_command tool_probe_command;
+extern const tool_command tool_run_command;
+extern const tool_command tool_mha_command;
+
+#endif

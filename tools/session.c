@@ -1,0 +1,122 @@
+/* tools/session.c: environment, device, clock, progress on the terminal.
+ * Called by every command. */
+#include "session.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static bool is_verbose(void)
+{
+    const char *value = getenv("CLATTN_VERBOSE");
+    return value && *value;
+}
+
+bool tool_fail_library(tool_error *error, const char *about)
+{
+    const char *message = clattn_last_message();
+    return about ? tool_fail(error, "%s: %s", about, message) : tool_fail(error, "%s", message);
+}
+
+const char *tool_selector(const char *option)
+{
+    return option ? option : getenv("CLATTN_DEVICE");
+}
+
+static void log_line(void *user, clattn_log_level level, const char *line)
+{
+    (void)user;
+    fprintf(stderr, "clattn: %s%s\n", level == CLATTN_LOG_WARNING ? "warning: " : "", line);
+}
+
+bool tool_open(const char *device_option, clattn_context **context, tool_error *error)
+{
+    clattn_context_options options = { .device = tool_selector(device_option),
+                                       .log = is_verbose() ? log_line : NULL };
+    tool_progress_begin("opening the device");
+    clattn_status status = clattn_context_create(&options, context);
+    tool_progress_end();
+    return status == CLATTN_OK || tool_fail_library(error, NULL);
+}
+
+int tool_finish(const tool_command *command, bool ok, const tool_error *error)
+{
+    tool_progress_end();
+    if (ok) {
+        errno = 0;
+        if (fflush(stdout) == 0 && !ferror(stdout))
+            return TOOL_DONE;
+        fprintf(stderr, "clattn %s: cannot write to standard output: %s\n", command->name,
+                errno ? strerror(errno) : "it is incomplete");
+        return TOOL_FAILED;
+    }
+    fprintf(stderr, "clattn %s: %s\n", command->name, error->text);
+    if (is_verbose() && *clattn_last_build_log())
+        fprintf(stderr, "%s\n", clattn_last_build_log());
+    return TOOL_FAILED;
+}
+
+double tool_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* ---- Progress
+ * ----------------------------------------------------------------------------------------------- */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static const char *doing; /* guarded by lock, as the two below */
+static double since;
+static bool shown;
+
+static void *watch(void *unused)
+{
+    const struct timespec pause = { .tv_nsec = 250000000 };
+    (void)unused;
+    while (pthread_mutex_lock(&lock) == 0) {
+        double passed = tool_seconds() - since;
+        if (doing && passed >= 1) {
+            fprintf(stderr, "\r\033[K%s, %.0f s", doing, passed);
+            shown = true;
+        }
+        pthread_mutex_unlock(&lock);
+        nanosleep(&pause, NULL);
+    }
+    return NULL;
+}
+
+static void say(const char *what)
+{
+    pthread_mutex_lock(&lock);
+    if (shown)
+        fprintf(stderr, "\r\033[K");
+    shown = false;
+    doing = what;
+    since = tool_seconds();
+    pthread_mutex_unlock(&lock);
+}
+
+void tool_progress_begin(const char *what)
+{
+    static bool started;
+    if (!isatty(STDERR_FILENO))
+        return;
+    say(what);
+    if (!started) {
+        pthread_t thread;
+        started = true;
+        if (pthread_create(&thread, NULL, watch, NULL) == 0)
+            pthread_detach(thread);
+    }
+}
+
+void tool_progress_end(void)
+{
+    say(NULL);
+}

@@ -1,0 +1,32 @@
+/* tools/session.h: what every command needs of the machine: the environment, the device, the clock, the
+ * terminal. The environment is read here only: CLATTN_DEVICE, the device when --device is not given, and
+ * CLATTN_VERBOSE, which sends the library's log and whole build logs to stderr. */
+#ifndef TOOLS_SESSION_H
+#define TOOLS_SESSION_H
+
+#include "options.h"
+
+#include <clattn/clattn.h>
+
+/* Fails with the library's last message, "about: message", or without "about: " when about is NULL. */
+bool tool_fail_library(tool_error *error, const char *about);
+
+/* --device, or CLATTN_DEVICE, or NULL. */
+const char *tool_selector(const char *option);
+
+/* A context on that device, with the log on stderr when CLATTN_VERBOSE is set and not empty. */
+bool tool_open(const char *device_option, clattn_context **context, tool_error *error);
+
+/* Prints the error of a command that is not `ok`, makes sure that stdout took everything, returns the exit
+ * code. */
+int tool_finish(const tool_command *command, bool ok, const tool_error *error);
+
+/* Seconds from some fixed moment. */
+double tool_seconds(void);
+
+/* Says on stderr what the program is doing, once that has taken a second, if stderr is a terminal. begin
+ * replaces what was said before; end wipes the line. */
+void tool_progress_begin(const char *what);
+void tool_progress_end(void);
+
+#endif
