@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define FORWARDED(X)                                                                                         \
     X(clGetPlatformIDs)                                                                                      \
@@ -352,6 +353,8 @@ cl_int clBuildProgram(cl_program program, cl_uint num_devices, const cl_device_i
     atomic_fetch_add(&builds, 1);
     if (is_due(&cl_shim_fault.build_at))
         return or_error(cl_shim_fault.build_error, CL_BUILD_PROGRAM_FAILURE);
+    const struct timespec delay = { cl_shim_fault.build_ms / 1000, cl_shim_fault.build_ms % 1000 * 1000000 };
+    nanosleep(&delay, NULL);
     return real_clBuildProgram(program, num_devices, devices, options, notify, user);
 }
 

@@ -63,6 +63,8 @@ typedef struct cl_shim_faults {
     long buffer_at, launch_at, build_at, queue_at, map_at;
     cl_int buffer_error, launch_error, build_error; /* 0: the error that fits best */
 
+    long build_ms; /* a build takes this much longer */
+
     /* What clGetDeviceInfo says instead; 0: the truth. */
     bool no_compiler;
     cl_ulong memory_bytes, max_alloc_bytes;
