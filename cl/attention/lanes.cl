@@ -44,19 +44,18 @@ static inline const float *convert_rows(__global const STORAGE *x, long stride, 
 // 16 x 16, in four rounds of interleaving the first half with the second.
 static inline void transpose(float16 t[16])
 {
-#pragma unroll
+    float16 u[16];
+#pragma nounroll
     for (int round = 0; round < 4; round++) {
-        float16 u[16];
-        FOR_EIGHT
-        {
-            u[2 * i].even = t[i].lo;
-            u[2 * i].odd = t[i + 8].lo;
-            u[2 * i + 1].even = t[i].hi;
-            u[2 * i + 1].odd = t[i + 8].hi;
+        float16 *from = round % 2 ? u : t, *to = round % 2 ? t : u;
+#pragma nounroll
+        for (int i = 0; i < 8; i++) {
+            const float16 a = from[i], b = from[i + 8];
+            to[2 * i].even = a.lo;
+            to[2 * i].odd = b.lo;
+            to[2 * i + 1].even = a.hi;
+            to[2 * i + 1].odd = b.hi;
         }
-#pragma unroll
-        for (int i = 0; i < 16; i++)
-            t[i] = u[i];
     }
 }
 
@@ -227,7 +226,8 @@ void lanes(const ca_params p, __global const STORAGE *restrict q, __global const
     // Base 2 from the start, unless softcap or bias come between.
     const float scale = p.softcap != 0 || HAS_BIAS ? p.scale : p.scale * CA_LOG2E;
     int16 from[VECTORS], to[VECTORS];
-    FOR_VECTORS
+#pragma nounroll
+    for (int v = 0; v < VECTORS; v++)
     {
         for (int d = 0; d < PAD16(D); d += 16) {
             float16 t[16];
@@ -298,7 +298,8 @@ void lanes(const ca_params p, __global const STORAGE *restrict q, __global const
         }
     }
 
-    FOR_VECTORS
+#pragma nounroll
+    for (int v = 0; v < VECTORS; v++)
     {
         const float16 inverse = total[v] == 0.0f ? (float16)(0.0f) : 1.0f / total[v];
         for (int e = 0; e < DV; e += 16) {
