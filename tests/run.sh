@@ -131,13 +131,15 @@ clang_tidy() {
         xargs -P "$jobs" -n 3 clang-tidy --quiet -p "$out/clang"
 }
 
-# Runs one test program in a folder of its own, with kernel caches of its own, and leaves there: output, counts.
+# Runs one test program in a folder of its own and leaves there: output, counts. PoCL's kernels are kept from stage to
+# stage, program by program.
 run_program() { # FOLDER PROGRAM [LAUNCHER...]
     local folder=$1 program=$2 status=0 passed failed
     shift 2
-    mkdir -p "$folder/cache"
+    local cache=$out/cache/${program##*/}
+    mkdir -p "$folder" "$cache"
     cd "$folder" || return 1
-    POCL_CACHE_DIR=$folder/cache timeout --kill-after=10 $PROGRAM_SECONDS "$@" "$program" >output 2>&1 || status=$?
+    POCL_CACHE_DIR=$cache timeout --kill-after=10 $PROGRAM_SECONDS "$@" "$program" >output 2>&1 || status=$?
     passed=$(sum_of PASSED)
     failed=$(($(sum_of FAILED) + $(sum_of 'SKIPPED '))) # what was not run has not passed
     if [ -s report ]; then # Oclgrind's exit status hides what it found
