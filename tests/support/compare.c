@@ -69,6 +69,12 @@ bool ct_same(const ct_difference *difference)
     return difference->excess <= 1 && difference->mse_excess <= 1;
 }
 
+bool ct_close(double got, double want)
+{
+    const tolerance *fail = &TABLE[CT_F32].fail;
+    return fabs(got - want) <= fail->atol + fail->rtol * fabs(want);
+}
+
 void ct_expect(const ct_array *got, const double *want, const char *name)
 {
     ct_difference d = ct_compare(got, want);

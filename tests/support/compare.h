@@ -21,6 +21,9 @@ typedef struct ct_difference {
 ct_difference ct_compare(const ct_array *got, const double *want);
 bool ct_same(const ct_difference *difference);
 
+/* Whether two numbers agree by the f32 row of the table: for properties that hold between two results. */
+bool ct_close(double got, double want);
+
 /* Fails the test, naming the worst element, unless `got` is as wanted; prints a line at the warning level. */
 void ct_expect(const ct_array *got, const double *want, const char *name);
 
