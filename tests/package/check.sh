@@ -62,7 +62,7 @@ fake_cuda() {
     mkdir -p "$cuda/bin" "$cuda/include/CL" "$cuda/lib64" "$cuda/lib"
     for header in cl.h opencl.h; do echo '#error "headers of the CUDA toolkit"' >"$cuda/include/CL/$header"; done
     echo 'not a library' | tee "$cuda/lib64/libOpenCL.so" >"$cuda/lib/libOpenCL.so"
-    CUDA_PATH=$cuda CUDA_HOME=$cuda PATH=$cuda/bin:$PATH cmake "$@"
+    CUDA_PATH=$cuda CUDA_HOME=$cuda CMAKE_PREFIX_PATH=$cuda PATH=$cuda/bin:$PATH cmake "$@"
 }
 
 takes_the_systems_opencl() { # build folder: neither the cache nor the commands name a CUDA toolkit
