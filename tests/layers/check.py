@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Who may call whom, and what the library must not do: enforced from the text of the sources and from the built library.
+"""Who may call whom, and what the library must not do: enforced from the sources and from the built library.
 
     check.py BUILD      one line a rule; the last line counts them; non-zero when one is broken
 
@@ -126,18 +126,25 @@ def only(name, pattern, allowed, what):
     return rule
 
 
-device_asks = only('device_asks', r'\bcl(GetDeviceInfo|GetPlatformInfo|GetDeviceIDs|GetPlatformIDs)\s*\(', r'host/base/device\.c',
-                   'only base/device.c asks the device for facts')
-program_builds = only('program_builds', r'\bcl(BuildProgram|CompileProgram|LinkProgram|CreateProgramWith\w+|CreateKernel\w*)\s*\(',
-                      r'host/base/program\.c', 'only base/program.c builds programs')
-rooms_enqueue = only('rooms_enqueue', r'\b(ca_kernel_enqueue|clEnqueueNDRangeKernel|clEnqueueTask|clEnqueueNativeKernel)\s*\(',
-                     r'host/base/program\.c|host/attention/(family_[a-z]+|weights)\.c|host/(gemm|nn)/\w+\.c',
-                     'only families, weights, gemm and nn enqueue kernels')
-ndrange_once = only('ndrange_once', r'\bclEnqueueNDRangeKernel\s*\(', r'host/base/program\.c', 'kernels are enqueued by ca_kernel_enqueue')
-silent = only('silent', r'\b(v?f?printf|f?puts|f?putc|putchar|perror|psignal|fwrite|exit|_Exit|_exit|quick_exit|abort|'
-              r'secure_getenv|getenv|setenv|putenv|system|signal|stdout|stderr)\b(?=\s*[(,;)])', r'',
-              'the library never prints, exits or reads the environment')
-clblast_calls = only('clblast_calls', r'\bCLBlast\w+\s*\(|clblast_c\.h', r'host/gemm/\w+\.c', 'only gemm calls CLBlast')
+device_asks = only(
+    'device_asks', r'\bcl(GetDeviceInfo|GetPlatformInfo|GetDeviceIDs|GetPlatformIDs)\s*\(', r'host/base/device\.c',
+    'only base/device.c asks the device for facts')
+program_builds = only(
+    'program_builds', r'\bcl(BuildProgram|CompileProgram|LinkProgram|CreateProgramWith\w+|CreateKernel\w*)\s*\(',
+    r'host/base/program\.c', 'only base/program.c builds programs')
+rooms_enqueue = only(
+    'rooms_enqueue', r'\b(ca_kernel_enqueue|clEnqueueNDRangeKernel|clEnqueueTask|clEnqueueNativeKernel)\s*\(',
+    r'host/base/program\.c|host/attention/(family_[a-z]+|fused|weights)\.c|host/(gemm|nn)/\w+\.c',
+    'only families (fused is two of them), weights, gemm and nn enqueue kernels')
+ndrange_once = only(
+    'ndrange_once', r'\bclEnqueueNDRangeKernel\s*\(', r'host/base/program\.c',
+    'kernels are enqueued by ca_kernel_enqueue')
+silent = only(
+    'silent', r'\b(v?f?printf|f?puts|f?putc|putchar|perror|psignal|fwrite|exit|_Exit|_exit|quick_exit|abort|'
+    r'secure_getenv|getenv|setenv|putenv|system|signal|stdout|stderr)\b(?=\s*[(,;)])', r'',
+    'the library never prints, exits or reads the environment')
+clblast_calls = only(
+    'clblast_calls', r'\bCLBlast\w+\s*\(|clblast_c\.h', r'host/gemm/\w+\.c', 'only gemm calls CLBlast')
 
 
 def c11_headers_only(files):
