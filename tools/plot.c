@@ -12,20 +12,20 @@
 /* Pixels, but for the last. */
 enum {
     MARGIN = 28,
-    TITLE_FONT = 22,
-    NOTE_FONT = 14,
-    HEAD_FONT = 15,
-    LABEL_FONT = 12,
+    TITLE_FONT = 26,
+    NOTE_FONT = 16,
+    HEAD_FONT = 18,
+    LABEL_FONT = 15,
     LABEL_GAP = 5,
-    LABEL_STEP = 14,  /* least distance of two labels */
-    LABEL_ROOM = 110, /* longest label; the rest is cut */
-    PANEL_GAP = 26,
-    MAP_SIDE = 340, /* longer side of a map that has many cells */
+    LABEL_STEP = 16,  /* least distance of two labels */
+    LABEL_ROOM = 130, /* longest label; the rest is cut */
+    PANEL_GAP = 24,
+    MAP_SIDE = 380, /* longer side of a map that has many cells */
     CELL_MOST = 34,
-    CELL_LEAST = 15, /* so that each of some two dozen tokens keeps its label */
+    CELL_LEAST = 16, /* so that each of some two dozen tokens keeps its label */
     CELLS_LABELLED = 26,
-    BAR_WIDTH = 18,
-    BAR_ROOM = 90,
+    BAR_WIDTH = 20,
+    BAR_ROOM = 100,
     HEADS_MOST = 64
 };
 
@@ -123,6 +123,53 @@ static double greatest_weight(const tool_plot *plot, int heads)
     return greatest > 0 ? greatest : 1;
 }
 
+/* Panels across and down: near 4 to 3 in all, with few empty places. */
+static void choose_grid(layout *made)
+{
+    double best = INFINITY;
+    made->across = made->down = 1;
+    for (int across = 1; across <= made->heads; across++) {
+        int down = (made->heads + across - 1) / across;
+        double ratio = across * made->panel_width / (down * made->panel_height);
+        double cost = fabs(log(ratio * 3 / 4)) + 2.0 * (across * down - made->heads) / (across * down);
+        if (cost < best) {
+            best = cost;
+            made->across = across;
+            made->down = down;
+        }
+    }
+}
+
+static const char *note_text(const tool_plot *plot)
+{
+    if (plot->heads > HEADS_MOST)
+        return "The first 64 heads. Rows are queries, columns are keys. Shades go with the square root of "
+               "the weight.";
+    return "Rows are queries, columns are keys; a row adds up to 1. Shades go with the square root of the "
+           "weight.";
+}
+
+static double text_width(cairo_t *cairo, const char *text)
+{
+    cairo_text_extents_t extents;
+    cairo_text_extents(cairo, text, &extents);
+    return extents.x_advance;
+}
+
+/* Each how many cells a label stands: every one where they fit, else 2, 5, 10, 20, 50, ... */
+static int64_t label_every(double cell)
+{
+    if (cell >= LABEL_STEP)
+        return 1;
+    for (int64_t decade = 1;; decade *= 10) {
+        static const int64_t factor[] = { 2, 5, 10 };
+        for (size_t index = 0; index < sizeof factor / sizeof factor[0]; index++) {
+            if ((double)(decade * factor[index]) * cell >= 1.5 * LABEL_STEP)
+                return decade * factor[index];
+        }
+    }
+}
+
 static layout lay_out(cairo_t *cairo, const tool_plot *plot)
 {
     layout made = { .heads = plot->heads < HEADS_MOST ? (int)plot->heads : HEADS_MOST };
@@ -132,22 +179,20 @@ static layout lay_out(cairo_t *cairo, const tool_plot *plot)
         made.cell = fmax(floor(made.cell), CELL_LEAST);
     made.map_width = made.cell * (double)plot->columns;
     made.map_height = made.cell * (double)plot->rows;
-    made.label_every = made.cell >= LABEL_STEP ? 1 : (int64_t)ceil(LABEL_STEP / made.cell);
+    made.label_every = label_every(made.cell);
     set_font(cairo, LABEL_FONT, false);
     made.row_room = label_room(cairo, plot->row_labels, plot->rows, made.label_every);
     made.column_room = label_room(cairo, plot->column_labels, plot->columns, made.label_every);
     made.panel_width = made.row_room + made.map_width + PANEL_GAP;
     made.panel_height = HEAD_FONT + LABEL_GAP + made.map_height + made.column_room + PANEL_GAP;
-    made.across = (int)ceil(sqrt(1.35 * made.heads * made.panel_height / made.panel_width));
-    made.across = made.across < 1 ? 1 : made.across > made.heads ? made.heads : made.across;
-    made.down = (made.heads + made.across - 1) / made.across;
+    choose_grid(&made);
     made.top = MARGIN + TITLE_FONT + 2 * NOTE_FONT + LABEL_GAP;
     made.greatest = greatest_weight(plot, made.heads);
     double width = 2 * MARGIN + made.across * made.panel_width + BAR_ROOM;
     set_font(cairo, TITLE_FONT, true);
-    cairo_text_extents_t extents;
-    cairo_text_extents(cairo, plot->title, &extents);
-    made.width = (int)ceil(fmax(width, 2 * MARGIN + extents.x_advance));
+    width = fmax(width, 2 * MARGIN + text_width(cairo, plot->title));
+    set_font(cairo, NOTE_FONT, false);
+    made.width = (int)ceil(fmax(width, 2 * MARGIN + text_width(cairo, note_text(plot))));
     made.height = (int)ceil(made.top + made.down * made.panel_height + MARGIN - PANEL_GAP);
     return made;
 }
@@ -246,8 +291,8 @@ static void draw_panel(cairo_t *cairo, const tool_plot *plot, const layout *plac
 static void draw_bar(cairo_t *cairo, const layout *place)
 {
     static const double ticks[] = { 0, 0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1 };
-    double left = place->width - MARGIN - BAR_ROOM + PANEL_GAP;
-    double top = place->top + HEAD_FONT + LABEL_GAP;
+    double left = MARGIN + place->across * place->panel_width + PANEL_GAP;
+    double top = place->top + HEAD_FONT + 3 * LABEL_GAP;
     int height = (int)fmax(120, fmin(place->map_height, 420));
     for (int y = 0; y < height; y++) {
         double share = 1 - (y + 0.5) / height;
@@ -261,13 +306,13 @@ static void draw_bar(cairo_t *cairo, const layout *place)
     cairo_rectangle(cairo, left - 0.5, top - 0.5, BAR_WIDTH + 1, height + 1);
     cairo_stroke(cairo);
     set_font(cairo, HEAD_FONT, true);
-    text_at(cairo, left, top - LABEL_GAP, "weight");
+    text_at(cairo, left, top - 3 * LABEL_GAP, "weight");
     set_font(cairo, LABEL_FONT, false);
     double last = INFINITY;
     for (size_t index = 0; index < sizeof ticks / sizeof ticks[0]; index++) {
         char text[32];
         double y = top + height * (1 - sqrt(ticks[index]));
-        if (last - y < LABEL_STEP)
+        if (last - y < LABEL_STEP || (ticks[index] < 1 && y - top < LABEL_STEP))
             continue;
         last = y;
         snprintf(text, sizeof text, "%.2g", ticks[index] * place->greatest);
@@ -280,16 +325,13 @@ static void draw_bar(cairo_t *cairo, const layout *place)
 
 static void draw(cairo_t *cairo, const tool_plot *plot, const layout *place)
 {
-    char note[160];
     cairo_set_source_rgb(cairo, 1, 1, 1);
     cairo_paint(cairo);
     cairo_set_source_rgb(cairo, 0.1, 0.1, 0.1);
     set_font(cairo, TITLE_FONT, true);
     text_at(cairo, MARGIN, MARGIN + TITLE_FONT * 0.8, plot->title);
     set_font(cairo, NOTE_FONT, false);
-    snprintf(note, sizeof note, "Rows are queries, columns are keys; each row adds up to 1.%s",
-             place->heads < plot->heads ? " Only the first 64 heads are drawn." : "");
-    text_at(cairo, MARGIN, MARGIN + TITLE_FONT + NOTE_FONT, note);
+    text_at(cairo, MARGIN, MARGIN + TITLE_FONT + NOTE_FONT, note_text(plot));
     for (int head = 0; head < place->heads; head++)
         draw_panel(cairo, plot, place, head);
     draw_bar(cairo, place);

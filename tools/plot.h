@@ -17,7 +17,7 @@ typedef struct tool_plot {
     char *const *column_labels;
 } tool_plot;
 
-/* Writes a PNG. Of more than 64 heads the first 64 are drawn, which the title says. */
+/* Writes a PNG. Of more than 64 heads the first 64 are drawn, which the note below the title says. */
 bool tool_plot_png(const tool_plot *plot, FILE *file, const char *path, tool_error *error);
 
 #endif

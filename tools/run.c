@@ -31,7 +31,7 @@ static bool list_kernels(clattn_context *context, const clattn_attention_desc *d
         const char *refusal = accepts ? "" : clattn_last_message();
         const char *verdict = !accepts ? refusal : picked ? "fits" : "fits, first of the table";
         if (!json)
-            printf(desc ? "%-12s  %s\n" : "%s\n", name, verdict);
+            printf(desc ? "%-14s %s\n" : "%s\n", name, verdict);
         picked = picked || accepts;
         if (!desc)
             continue;
