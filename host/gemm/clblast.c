@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-/* What CLBlast cannot do, or not rightly, plain does: k = 0, and places beyond 32 bits. */
+/* What CLBlast cannot do, or not rightly, plain does: k = 0, rows that overlap, places beyond 32 bits. */
 typedef struct state {
     clattn_context *context;
     void *plain;
@@ -133,15 +133,16 @@ static clattn_status create(clattn_context *context, void **made)
     return CLATTN_OK;
 }
 
-/* CLBlast computes places in 32 bits, in copies whose sides are rounded up to its tiles. */
-static bool fits_32_bits(const ca_matrix *x, size_t batch, size_t height, size_t width)
+/* CLBlast computes places in 32 bits, in copies whose sides are rounded up to its tiles, and refuses rows
+ * that overlap. */
+static bool takes(const ca_matrix *x, size_t batch, size_t height, size_t width)
 {
     const size_t tile = 256, limit = INT32_MAX;
-    if (height > limit - tile || width > limit - tile)
+    if (height > limit - tile || width > limit - tile || height + tile > limit / (width + tile))
         return false;
-    if ((height + tile) > limit / (width + tile))
+    if (x->offset + (batch - 1) * x->stride + (height - 1) * x->ld + width > limit)
         return false;
-    return x->offset + (batch - 1) * x->stride + (height - 1) * x->ld + width <= limit;
+    return height == 1 || x->ld >= width;
 }
 
 /* SgemmStridedBatched's indirect path uses operands in place, and then takes offsets and strides for those of
@@ -162,8 +163,8 @@ static clattn_status enqueue(void *made, cl_command_queue queue, const ca_gemm_p
     state *s = made;
     ca_gemm_problem p = *problem;
     const size_t height_b = p.transpose_b ? p.n : p.k, width_b = p.transpose_b ? p.k : p.n;
-    if (p.k == 0 || !fits_32_bits(&p.a, p.batch, p.m, p.k) ||
-        !fits_32_bits(&p.b, p.batch, height_b, width_b) || !fits_32_bits(&p.c, p.batch, p.m, p.n))
+    if (p.k == 0 || !takes(&p.a, p.batch, p.m, p.k) || !takes(&p.b, p.batch, height_b, width_b) ||
+        !takes(&p.c, p.batch, p.m, p.n))
         return ca_gemm_row_plain.enqueue(s->plain, queue, problem);
     widen(&p.a, p.k); /* a matrix of one row may have any row stride, but not to CLBlast */
     widen(&p.b, width_b);

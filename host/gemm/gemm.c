@@ -93,6 +93,7 @@ static bool add_product(uint64_t *sum, uint64_t a, uint64_t b)
     return true;
 }
 
+/* Rows of a and b may overlap. */
 static clattn_status check_matrix(const char *name, const ca_matrix *x, size_t batch, size_t height,
                                   size_t width)
 {
@@ -100,10 +101,6 @@ static clattn_status check_matrix(const char *name, const ca_matrix *x, size_t b
         return CLATTN_OK;
     if (!x->buffer)
         return ca_fail(CLATTN_INVALID_ARGUMENT, "gemm: matrix %s has no buffer", name);
-    if (height > 1 && x->ld < width)
-        return ca_fail(CLATTN_INVALID_SHAPE,
-                       "gemm: matrix %s has rows of %zu elements but a row stride of %zu", name, width,
-                       x->ld);
     uint64_t elements = width;
     if (!add_product(&elements, height - 1, x->ld) || !add_product(&elements, batch - 1, x->stride) ||
         !add_product(&elements, x->offset, 1) || elements > SIZE_MAX / sizeof(float))
@@ -126,6 +123,9 @@ clattn_status ca_gemm_enqueue(ca_gemm *gemm, cl_command_queue queue, const ca_ge
     if (p->batch > 1 && p->c.stride == 0)
         return ca_fail(CLATTN_INVALID_ARGUMENT,
                        "gemm: %zu results share one place: matrix c has a batch stride of 0", p->batch);
+    if (p->m > 1 && p->c.ld < p->n)
+        return ca_fail(CLATTN_INVALID_SHAPE,
+                       "gemm: matrix c has rows of %zu elements but a row stride of %zu", p->n, p->c.ld);
     clattn_status status = check_matrix("a", &p->a, p->batch, p->m, p->k);
     if (status == CLATTN_OK)
         status =

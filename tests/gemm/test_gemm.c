@@ -22,6 +22,7 @@ typedef struct gemm_case {
     int64_t batch_gap; /* elements between matrices */
     bool share_b;      /* batch stride 0 */
     bool interleave;   /* C (and A) as (m, batch, columns): the batch lies within a row */
+    int64_t overlap;   /* elements that rows of A and B share with the next */
 } gemm_case;
 
 typedef struct operands {
@@ -29,11 +30,12 @@ typedef struct operands {
     double *want;
 } operands;
 
-static void lay_out(ct_array *array, const gemm_case *g, int64_t height, int64_t width, bool share)
+static void lay_out(ct_array *array, const gemm_case *g, int64_t height, int64_t width, bool share,
+                    int64_t overlap)
 {
     const int64_t batch = share ? 1 : g->batch;
-    const int64_t ld = (g->interleave && !share ? g->batch * width : width) + g->row_gap;
-    const int64_t stride = share ? 0 : g->interleave ? width : height * ld + g->batch_gap;
+    const int64_t ld = (g->interleave && !share ? g->batch * width : width) + g->row_gap - overlap;
+    const int64_t stride = share ? 0 : g->interleave ? width : height * ld + overlap + g->batch_gap;
     const int64_t extent[4] = { batch, 1, height, width };
     const int64_t strides[4] = { stride, 0, ld, 1 };
     ct_array_make(array, CT_F32, extent, strides, (size_t)g->offset * sizeof(float));
@@ -51,9 +53,9 @@ static operands make_operands(const gemm_case *g)
 {
     operands o = { 0 };
     ct_random random = ct_random_from((uint64_t)(g->m * 1000003 + g->n * 1009 + g->k));
-    lay_out(&o.a, g, g->m, g->k, false);
-    lay_out(&o.b, g, g->transpose_b ? g->n : g->k, g->transpose_b ? g->k : g->n, g->share_b);
-    lay_out(&o.c, g, g->m, g->n, false);
+    lay_out(&o.a, g, g->m, g->k, false, g->overlap);
+    lay_out(&o.b, g, g->transpose_b ? g->n : g->k, g->transpose_b ? g->k : g->n, g->share_b, g->overlap);
+    lay_out(&o.c, g, g->m, g->n, false, 0);
     fill(&o.a, &random, g->k ? 0.125 / sqrt((double)g->k) : 1);
     fill(&o.b, &random, 1);
     if (g->beta != 0)
@@ -123,6 +125,32 @@ static void check_case(ca_gemm *gemm, const gemm_case *g)
     free_operands(&o);
 }
 
+static void override(const char *kernel, size_t count, const char **names, const size_t *values)
+{
+    assert_int_equal(
+        CLBlastOverrideParameters(ct_device(), kernel, CLBlastPrecisionSingle, count, names, values),
+        CLBlastSuccess);
+}
+
+static void override_path(size_t min_indirect_size)
+{
+    const char *names[] = { "XGEMM_MIN_INDIRECT_SIZE" };
+    override("GemmRoutine", 1, names, &min_indirect_size);
+}
+
+/* Small tiles for CLBlast: with its own, some devices compile for minutes. */
+static void override_tiles(void)
+{
+    const char *direct_names[] = { "KWID", "MDIMAD", "MDIMCD", "NDIMBD", "NDIMCD",
+                                   "PADA", "PADB",   "VWMD",   "VWND",   "WGD" };
+    const size_t direct[] = { 2, 8, 8, 8, 8, 1, 1, 1, 1, 8 };
+    override("XgemmDirect", sizeof direct / sizeof direct[0], direct_names, direct);
+    const char *names[] = { "GEMMK", "KREG", "KWG", "KWI", "MDIMA", "MDIMC", "MWG", "NDIMB",
+                            "NDIMC", "NWG",  "SA",  "SB",  "STRM",  "STRN",  "VWM", "VWN" };
+    const size_t indirect[] = { 0, 1, 16, 2, 8, 8, 16, 8, 8, 16, 0, 0, 0, 0, 1, 1 };
+    override("Xgemm", sizeof indirect / sizeof indirect[0], names, indirect);
+}
+
 /* Calls `check` with a multiplier of every row that the device has; at least one does. */
 static void for_each_row(void (*check)(ca_gemm *gemm))
 {
@@ -151,9 +179,10 @@ static void check_shapes(ca_gemm *gemm)
     for (size_t i = 0; i < count; i++)
         for (int transpose = 0; transpose < 2; transpose++) {
             const int64_t *s = shapes[i];
-            check_case(gemm, &(gemm_case){ s[0], s[1], s[2], s[3], transpose, 1, 0, 0, 0, 0, false, false });
             check_case(gemm,
-                       &(gemm_case){ s[0], s[1], s[2], s[3], transpose, 0.5, -1.5, 5, 3, 11, false, false });
+                       &(gemm_case){ s[0], s[1], s[2], s[3], transpose, 1, 0, 0, 0, 0, false, false, 0 });
+            check_case(gemm, &(gemm_case){ s[0], s[1], s[2], s[3], transpose, 0.5, -1.5, 5, 3, 11, false,
+                                           false, 0 });
         }
 }
 
@@ -167,8 +196,8 @@ static void check_factors(ca_gemm *gemm)
 {
     static const double factors[][2] = { { 1, 1 }, { -2, 0 }, { 0.25, 1 }, { 0, 2 } };
     for (size_t i = 0; i < sizeof factors / sizeof factors[0]; i++)
-        check_case(gemm,
-                   &(gemm_case){ 2, 10, 35, 12, true, factors[i][0], factors[i][1], 1, 0, 0, false, false });
+        check_case(gemm, &(gemm_case){ 2, 10, 35, 12, true, factors[i][0], factors[i][1], 1, 0, 0, false,
+                                       false, 0 });
 }
 
 static void applies_alpha_and_beta(void **state)
@@ -180,9 +209,10 @@ static void applies_alpha_and_beta(void **state)
 static void check_layouts(ca_gemm *gemm)
 {
     for (int transpose = 0; transpose < 2; transpose++) {
-        check_case(gemm, &(gemm_case){ 3, 10, 20, 18, transpose, 1, 0, 0, 0, 0, true, false });
-        check_case(gemm, &(gemm_case){ 3, 10, 20, 18, transpose, 1, 1, 7, 0, 0, false, true });
-        check_case(gemm, &(gemm_case){ 4, 1, 36, 18, transpose, 1, 0, 0, 2, 0, true, true });
+        check_case(gemm, &(gemm_case){ 3, 10, 20, 18, transpose, 1, 0, 0, 0, 0, true, false, 0 });
+        check_case(gemm, &(gemm_case){ 3, 10, 20, 18, transpose, 1, 1, 7, 0, 0, false, true, 0 });
+        check_case(gemm, &(gemm_case){ 4, 1, 36, 18, transpose, 1, 0, 0, 2, 0, true, true, 0 });
+        check_case(gemm, &(gemm_case){ 2, 9, 20, 18, transpose, 1, 0, 0, 0, 0, false, false, 5 });
     }
 }
 
@@ -195,11 +225,11 @@ static void reads_shared_and_interleaved_matrices(void **state)
 static void check_empty(ca_gemm *gemm)
 {
     for (int transpose = 0; transpose < 2; transpose++) {
-        check_case(gemm, &(gemm_case){ 2, 7, 40, 0, transpose, 1, 0, 0, 0, 0, false, false });
-        check_case(gemm, &(gemm_case){ 2, 7, 40, 0, transpose, 1, 0.5, 3, 2, 1, false, false });
-        check_case(gemm, &(gemm_case){ 0, 7, 40, 5, transpose, 1, 0, 0, 0, 0, false, false });
-        check_case(gemm, &(gemm_case){ 2, 0, 40, 5, transpose, 1, 0, 0, 0, 0, false, false });
-        check_case(gemm, &(gemm_case){ 2, 7, 0, 5, transpose, 1, 0, 0, 0, 0, false, false });
+        check_case(gemm, &(gemm_case){ 2, 7, 40, 0, transpose, 1, 0, 0, 0, 0, false, false, 0 });
+        check_case(gemm, &(gemm_case){ 2, 7, 40, 0, transpose, 1, 0.5, 3, 2, 1, false, false, 0 });
+        check_case(gemm, &(gemm_case){ 0, 7, 40, 5, transpose, 1, 0, 0, 0, 0, false, false, 0 });
+        check_case(gemm, &(gemm_case){ 2, 0, 40, 5, transpose, 1, 0, 0, 0, 0, false, false, 0 });
+        check_case(gemm, &(gemm_case){ 2, 7, 0, 5, transpose, 1, 0, 0, 0, 0, false, false, 0 });
     }
 }
 
@@ -211,7 +241,7 @@ static void takes_sizes_of_zero(void **state)
 
 static void check_rejections(ca_gemm *gemm)
 {
-    const gemm_case g = { 2, 6, 7, 8, false, 1, 0, 0, 0, 0, false, false };
+    const gemm_case g = { 2, 6, 7, 8, false, 1, 0, 0, 0, 0, false, false, 0 };
     operands o = make_operands(&g);
     const ca_gemm_problem good = problem_of(&g, &o);
     ca_gemm_problem bad = good;
@@ -221,8 +251,8 @@ static void check_rejections(ca_gemm *gemm)
     bad.a.buffer = NULL;
     ct_rejects(ca_gemm_enqueue(gemm, ct_queue(), &bad), CLATTN_INVALID_ARGUMENT, "matrix a", "no buffer");
     bad = good;
-    bad.b.ld = 6;
-    ct_rejects(ca_gemm_enqueue(gemm, ct_queue(), &bad), CLATTN_INVALID_SHAPE, "matrix b", "7", "6");
+    bad.c.ld = 6;
+    ct_rejects(ca_gemm_enqueue(gemm, ct_queue(), &bad), CLATTN_INVALID_SHAPE, "matrix c", "7", "6");
     bad = good;
     bad.a.stride = 1000000;
     ct_rejects(ca_gemm_enqueue(gemm, ct_queue(), &bad), CLATTN_BUFFER_TOO_SMALL, "matrix a");
@@ -265,15 +295,6 @@ static void picks_the_first_row_that_does_not_refuse(void **state)
 /* ---- CLBlast
  * ------------------------------------------------------------------------------------------------- */
 
-static void override_path(size_t min_indirect_size)
-{
-    const char *names[] = { "XGEMM_MIN_INDIRECT_SIZE" };
-    const size_t values[] = { min_indirect_size };
-    assert_int_equal(
-        CLBlastOverrideParameters(ct_device(), "GemmRoutine", CLBlastPrecisionSingle, 1, names, values),
-        CLBlastSuccess);
-}
-
 enum { INDIRECT = 0, DIRECT = 2097151, SIDE = 64 };
 
 static void clblast_row_is_right_on_both_paths(void **state)
@@ -287,11 +308,11 @@ static void clblast_row_is_right_on_both_paths(void **state)
         for (int run = 0; run < 16; run++) {
             const int64_t offset = run & 1 ? SIDE * SIDE : 0, gap = run & 2 ? SIDE : 0,
                           row_gap = run & 8 ? SIDE : 0;
-            check_case(
-                gemm, &(gemm_case){ 2, SIDE, SIDE, SIDE, run & 4, 1, 0, offset, row_gap, gap, false, false });
+            check_case(gemm, &(gemm_case){ 2, SIDE, SIDE, SIDE, run & 4, 1, 0, offset, row_gap, gap, false,
+                                           false, 0 });
         }
-        check_case(gemm, &(gemm_case){ 3, 33, 70, 20, true, 1, 1, 0, 0, 0, false, false });
-        check_case(gemm, &(gemm_case){ 3, 33, 70, 20, false, 2, 1, 0, 0, 0, false, false });
+        check_case(gemm, &(gemm_case){ 3, 33, 70, 20, true, 1, 1, 0, 0, 0, false, false, 0 });
+        check_case(gemm, &(gemm_case){ 3, 33, 70, 20, false, 2, 1, 0, 0, 0, false, false, 0 });
         ca_gemm_destroy(gemm);
     }
 }
@@ -300,7 +321,7 @@ static void clblast_strided_batched_is_wrong_where_we_avoid_it(void **state)
 {
     (void)state;
     override_path(INDIRECT);
-    const gemm_case g = { 2, SIDE, SIDE, SIDE, false, 1, 0, SIDE * SIDE, 0, 0, false, false };
+    const gemm_case g = { 2, SIDE, SIDE, SIDE, false, 1, 0, SIDE * SIDE, 0, 0, false, false, 0 };
     operands o = make_operands(&g);
     const ca_gemm_problem p = problem_of(&g, &o);
     cl_command_queue queue = ct_queue();
@@ -342,6 +363,13 @@ static void clblast_lets_the_context_go_with_the_last_of_ours(void **state)
     ct_cl_ok(clReleaseContext(cl));
 }
 
+static int set_up(void **state)
+{
+    const int failed = ct_setup(state);
+    override_tiles();
+    return failed;
+}
+
 int main(void)
 {
     const struct CMUnitTest own[] = {
@@ -356,6 +384,6 @@ int main(void)
         cmocka_unit_test(clblast_strided_batched_is_wrong_where_we_avoid_it),
     };
     const struct CMUnitTest last[] = { cmocka_unit_test(clblast_lets_the_context_go_with_the_last_of_ours) };
-    const int failed = cmocka_run_group_tests_name("gemm", own, ct_setup, ct_teardown);
-    return failed + cmocka_run_group_tests_name("gemm, after its context", last, ct_setup, ct_teardown);
+    const int failed = cmocka_run_group_tests_name("gemm", own, set_up, ct_teardown);
+    return failed + cmocka_run_group_tests_name("gemm, after its context", last, set_up, ct_teardown);
 }
