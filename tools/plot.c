@@ -262,9 +262,9 @@ static void draw_labels(cairo_t *cairo, const tool_plot *plot, const layout *pla
 static void draw_panel(cairo_t *cairo, const tool_plot *plot, const layout *place, int head)
 {
     char text[32];
-    double left = floor(MARGIN + (head % place->across) * place->panel_width + place->row_room);
-    double top =
-        floor(place->top + (double)(head / place->across) * place->panel_height + HEAD_FONT + LABEL_GAP);
+    int row = head / place->across, column = head % place->across;
+    double left = floor(MARGIN + column * place->panel_width + place->row_room);
+    double top = floor(place->top + row * place->panel_height + HEAD_FONT + LABEL_GAP);
     set_font(cairo, HEAD_FONT, true);
     cairo_set_source_rgb(cairo, 0.1, 0.1, 0.1);
     snprintf(text, sizeof text, "head %d", head);

@@ -251,10 +251,10 @@ double tool_problem_visible_pairs(const tool_problem *problem)
     const clattn_attention_desc *desc = &problem->desc;
     bool masked = problem->mask.data != NULL;
     int64_t head_stride = desc->keep ? problem->call.keep.stride[1] : problem->call.bias.stride[1];
-    int64_t heads = masked && head_stride ? desc->heads_q : 1;
     double pairs = 0;
     if (desc->heads_q == 0)
         return 0;
+    int64_t heads = masked && head_stride ? desc->heads_q : 1, alike = desc->heads_q / heads;
     for (int64_t batch = 0; batch < desc->batch; batch++) {
         for (int64_t row = 0; row < desc->len_q; row++) {
             int64_t first, end;
@@ -264,5 +264,5 @@ double tool_problem_visible_pairs(const tool_problem *problem)
                     (double)(masked ? visible_in_mask(problem, batch, head, row, first, end) : end - first);
         }
     }
-    return pairs * (double)(desc->heads_q / heads);
+    return pairs * (double)alike;
 }

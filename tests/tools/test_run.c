@@ -370,6 +370,28 @@ static void fewer_axes_mean_one_batch_and_one_head(void **state)
     tool_array_free(&got);
 }
 
+static void empty_tensors_give_empty_or_zero_outputs(void **state)
+{
+    (void)state;
+    const double zeros[B * HQ * LQ * DV] = { 0 };
+    ct_store("q0.npy", TOOL_F32, q, CT_SHAPE(B, 0, LQ, D));
+    ct_store("k0.npy", TOOL_F32, k, CT_SHAPE(B, HK, 0, D));
+    ct_store("v0.npy", TOOL_F32, v, CT_SHAPE(B, HK, 0, DV));
+    ct_store("mask0.npy", TOOL_BOOL, keep, CT_SHAPE(0, LQ, LK));
+    assert_int_equal(clattn("run --q q0.npy --k k.npy --v v.npy --mask mask0.npy --out o.npy"), 0);
+    assert_non_null(strstr(ct_stdout, "over 0 visible pairs"));
+    tool_array got = ct_load("o.npy", TOOL_F32, CT_SHAPE(B, 0, LQ, DV));
+    tool_array_free(&got);
+    assert_int_equal(clattn("run --q q.npy --k k0.npy --v v0.npy --out o.npy --lse l.npy"), 0);
+    got = ct_load("o.npy", TOOL_F32, CT_SHAPE(B, HQ, LQ, DV));
+    assert_near(&got, zeros);
+    tool_array_free(&got);
+    got = ct_load("l.npy", TOOL_F32, CT_SHAPE(B, HQ, LQ));
+    for (size_t index = 0; index < got.elements; index++)
+        assert_true(tool_array_get(&got, index) == -INFINITY);
+    tool_array_free(&got);
+}
+
 static void dtype_rounds_inputs_and_output_to_16_bits(void **state)
 {
     (void)state;
@@ -550,6 +572,7 @@ int main(void)
         cmocka_unit_test(without_out_it_prints_a_summary),
         cmocka_unit_test(layout_bshd_swaps_heads_and_length),
         cmocka_unit_test(fewer_axes_mean_one_batch_and_one_head),
+        cmocka_unit_test(empty_tensors_give_empty_or_zero_outputs),
         cmocka_unit_test(dtype_rounds_inputs_and_output_to_16_bits),
         cmocka_unit_test(list_kernels_gives_each_row_or_its_refusal),
         cmocka_unit_test(kernel_forces_a_row_or_says_why_not),

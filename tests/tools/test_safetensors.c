@@ -29,7 +29,8 @@ static size_t make(const char *header, const void *data, size_t data_bytes, unsi
     size_t length = strlen(header);
     for (size_t byte = 0; byte < 8; byte++)
         out[byte] = (unsigned char)(length >> (8 * byte));
-    memcpy(out + 8, header, length);
+    for (size_t byte = 0; byte < length; byte++)
+        out[8 + byte] = (unsigned char)header[byte];
     memcpy(out + 8 + length, data, data_bytes);
     return 8 + length + data_bytes;
 }
@@ -211,7 +212,7 @@ static void refuses_deep_json(void **state)
     char *header = calloc(DEPTH + 16, 1);
     unsigned char *file = malloc(DEPTH + 64);
     assert_true(header && file);
-    memcpy(header, "{\"a\":", 5);
+    memcpy(header, "{\"a\":", 6);
     memset(header + 5, '[', DEPTH);
     write_file(file, make(header, "", 0, file));
     assert_refused("not a JSON object");

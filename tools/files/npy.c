@@ -212,7 +212,7 @@ static bool read_header(tool_input *in, header *out, uint64_t *data_offset, tool
 static void transpose(const tool_array *to, const unsigned char *from)
 {
     size_t bytes = tool_types[to->type].bytes;
-    size_t step[TOOL_MAX_RANK];
+    size_t step[TOOL_MAX_RANK] = { 0 };
     int64_t at[TOOL_MAX_RANK] = { 0 };
     unsigned char *out = to->data;
     size_t product = 1;
