@@ -228,7 +228,6 @@ static void build_failure_quotes_the_error_and_keeps_the_log(void **state)
                "bad.cl does not build", "error", "no_such_name");
     assert_null(kernel);
     assert_non_null(strstr(clattn_last_build_log(), "no_such_name"));
-    assert_non_null(strstr(clattn_last_build_log(), "bad.cl"));
     assert_true(strlen(clattn_last_build_log()) >= 40);
 }
 

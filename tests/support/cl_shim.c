@@ -20,6 +20,7 @@
     X(clRetainContext)                                                                                       \
     X(clReleaseContext)                                                                                      \
     X(clCreateCommandQueue)                                                                                  \
+    X(clGetCommandQueueInfo)                                                                                 \
     X(clRetainCommandQueue)                                                                                  \
     X(clReleaseCommandQueue)                                                                                 \
     X(clCreateBuffer)                                                                                        \
@@ -71,6 +72,25 @@ __attribute__((constructor)) static void find_the_loader(void)
 
 /* ---- Counts ---- */
 
+/* Calls that an implementation makes of itself while it works for us are forwarded, but neither counted nor
+ * failed. */
+static _Thread_local int depth;
+
+static cl_int leave(cl_int error)
+{
+    --depth;
+    return error;
+}
+
+static void *leave_with(void *object)
+{
+    --depth;
+    return object;
+}
+
+#define REAL(call) (++depth, leave(real_##call))
+#define REAL_OBJECT(call) (++depth, leave_with(real_##call))
+
 static atomic_long live[CL_SHIM_KINDS], made[CL_SHIM_KINDS], builds, launches, commands, copies, waits,
     arguments;
 
@@ -106,15 +126,21 @@ bool cl_shim_same_live(const cl_shim_counts *a, const cl_shim_counts *b)
     return memcmp(a->live, b->live, sizeof a->live) == 0;
 }
 
+static void add(atomic_long *counter, long number)
+{
+    if (depth == 0)
+        atomic_fetch_add(counter, number);
+}
+
 static void count_made(cl_shim_kind kind)
 {
-    atomic_fetch_add(&live[kind], 1);
-    atomic_fetch_add(&made[kind], 1);
+    add(&live[kind], 1);
+    add(&made[kind], 1);
 }
 
 static cl_int count_command(cl_int error, const cl_event *event)
 {
-    atomic_fetch_add(&commands, 1);
+    add(&commands, 1);
     if (error == CL_SUCCESS && event != NULL)
         count_made(CL_SHIM_EVENTS);
     return error;
@@ -123,16 +149,16 @@ static cl_int count_command(cl_int error, const cl_event *event)
 #define RETAIN_AND_RELEASE(kind, Name, type)                                                                 \
     cl_int clRetain##Name(type object)                                                                       \
     {                                                                                                        \
-        cl_int error = real_clRetain##Name(object);                                                          \
+        cl_int error = REAL(clRetain##Name(object));                                                         \
         if (error == CL_SUCCESS)                                                                             \
-            atomic_fetch_add(&live[kind], 1);                                                                \
+            add(&live[kind], 1);                                                                             \
         return error;                                                                                        \
     }                                                                                                        \
     cl_int clRelease##Name(type object)                                                                      \
     {                                                                                                        \
-        cl_int error = real_clRelease##Name(object);                                                         \
+        cl_int error = REAL(clRelease##Name(object));                                                        \
         if (error == CL_SUCCESS)                                                                             \
-            atomic_fetch_sub(&live[kind], 1);                                                                \
+            add(&live[kind], -1);                                                                            \
         return error;                                                                                        \
     }
 RETAIN_AND_RELEASE(CL_SHIM_CONTEXTS, Context, cl_context)
@@ -154,7 +180,7 @@ void cl_shim_clear_faults(void)
 /* Whether this call is the one that fails. */
 static bool is_due(long *countdown)
 {
-    return *countdown > 0 && --*countdown == 0;
+    return depth == 0 && *countdown > 0 && --*countdown == 0;
 }
 
 static cl_int or_error(cl_int asked, cl_int otherwise)
@@ -182,12 +208,12 @@ cl_int clGetPlatformIDs(cl_uint num_entries, cl_platform_id *platforms, cl_uint 
         return CL_SUCCESS;
     }
     if (!cl_shim_fault.broken_platform)
-        return real_clGetPlatformIDs(num_entries, platforms, num_platforms);
+        return REAL(clGetPlatformIDs(num_entries, platforms, num_platforms));
     if (platforms != NULL && num_entries > 0)
         platforms[0] = BROKEN_PLATFORM;
     cl_uint rest = 0;
-    cl_int error = num_entries > 1 ? real_clGetPlatformIDs(num_entries - 1, platforms + 1, &rest)
-                                   : real_clGetPlatformIDs(0, NULL, &rest);
+    cl_int error = num_entries > 1 ? REAL(clGetPlatformIDs(num_entries - 1, platforms + 1, &rest))
+                                   : REAL(clGetPlatformIDs(0, NULL, &rest));
     if (num_platforms != NULL)
         *num_platforms = rest + 1;
     return error;
@@ -209,7 +235,7 @@ cl_int clGetPlatformInfo(cl_platform_id platform, cl_platform_info what, size_t 
 {
     if (platform == BROKEN_PLATFORM)
         return answer("Broken", sizeof "Broken", room, out, bytes_ret);
-    return real_clGetPlatformInfo(platform, what, room, out, bytes_ret);
+    return REAL(clGetPlatformInfo(platform, what, room, out, bytes_ret));
 }
 
 cl_int clGetDeviceIDs(cl_platform_id platform, cl_device_type type, cl_uint num_entries,
@@ -220,7 +246,7 @@ cl_int clGetDeviceIDs(cl_platform_id platform, cl_device_type type, cl_uint num_
     if (cl_shim_fault.device_error != CL_SUCCESS)
         return cl_shim_fault.device_error;
     if (cl_shim_fault.devices == NULL)
-        return real_clGetDeviceIDs(platform, type, num_entries, devices, num_devices);
+        return REAL(clGetDeviceIDs(platform, type, num_entries, devices, num_devices));
     for (size_t i = 0; devices != NULL && i < num_entries && i < cl_shim_fault.device_count; ++i)
         devices[i] = (cl_device_id)(void *)&cl_shim_fault.devices[i];
     if (num_devices != NULL)
@@ -252,7 +278,7 @@ static cl_int fake_info(const cl_shim_device *fake, cl_device_info what, size_t 
     case CL_DEVICE_NAME:
         return answer(fake->name, strlen(fake->name) + 1, room, out, bytes_ret);
     case CL_DEVICE_PLATFORM:
-        real_clGetPlatformIDs(1, &platform, NULL);
+        REAL(clGetPlatformIDs(1, &platform, NULL));
         return answer(&platform, sizeof platform, room, out, bytes_ret);
     default:
         return CL_INVALID_VALUE;
@@ -278,7 +304,16 @@ cl_int clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t room, vo
         return answer(&fault->type, sizeof fault->type, room, out, bytes_ret);
     if (what == CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT && fault->native_float_width != 0)
         return answer(&fault->native_float_width, sizeof fault->native_float_width, room, out, bytes_ret);
-    return real_clGetDeviceInfo(device, what, room, out, bytes_ret);
+    return REAL(clGetDeviceInfo(device, what, room, out, bytes_ret));
+}
+
+cl_int clGetCommandQueueInfo(cl_command_queue queue, cl_command_queue_info what, size_t room, void *out,
+                             size_t *bytes_ret)
+{
+    const cl_command_queue_properties out_of_order = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
+    if (what == CL_QUEUE_PROPERTIES && cl_shim_fault.out_of_order)
+        return answer(&out_of_order, sizeof out_of_order, room, out, bytes_ret);
+    return REAL(clGetCommandQueueInfo(queue, what, room, out, bytes_ret));
 }
 
 /* ---- Objects ---- */
@@ -288,7 +323,8 @@ cl_context clCreateContext(const cl_context_properties *properties, cl_uint num_
                            void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *), void *user,
                            cl_int *errcode_ret)
 {
-    cl_context context = real_clCreateContext(properties, num_devices, devices, notify, user, errcode_ret);
+    cl_context context =
+        REAL_OBJECT(clCreateContext(properties, num_devices, devices, notify, user, errcode_ret));
     if (context != NULL)
         count_made(CL_SHIM_CONTEXTS);
     return context;
@@ -299,10 +335,27 @@ cl_command_queue clCreateCommandQueue(cl_context context, cl_device_id device,
 {
     if (is_due(&cl_shim_fault.queue_at))
         return fail_create(errcode_ret, CL_OUT_OF_HOST_MEMORY);
-    cl_command_queue queue = real_clCreateCommandQueue(context, device, properties, errcode_ret);
+    cl_command_queue queue = REAL_OBJECT(clCreateCommandQueue(context, device, properties, errcode_ret));
     if (queue != NULL)
         count_made(CL_SHIM_QUEUES);
     return queue;
+}
+
+/* Oclgrind does not know that memory used in place holds data: writes it onto itself for uninitialised reads
+ * to be true. */
+static void tell_simulator(cl_context context, cl_mem buffer, cl_mem_flags flags, size_t size, void *host)
+{
+    cl_device_id device = NULL;
+    char name[64] = "";
+    if ((flags & CL_MEM_USE_HOST_PTR) == 0 || (flags & CL_MEM_READ_ONLY) == 0)
+        return;
+    clGetContextInfo(context, CL_CONTEXT_DEVICES, sizeof device, &device, NULL);
+    real_clGetDeviceInfo(device, CL_DEVICE_NAME, sizeof name, name, NULL);
+    if (strcmp(name, "Oclgrind Simulator") != 0)
+        return;
+    cl_command_queue queue = REAL_OBJECT(clCreateCommandQueue(context, device, 0, NULL));
+    REAL(clEnqueueWriteBuffer(queue, buffer, CL_TRUE, 0, size, host, 0, NULL, NULL));
+    REAL(clReleaseCommandQueue(queue));
 }
 
 cl_mem clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size, void *host, cl_int *errcode_ret)
@@ -310,18 +363,20 @@ cl_mem clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size, void 
     if (is_due(&cl_shim_fault.buffer_at))
         return fail_create(errcode_ret,
                            or_error(cl_shim_fault.buffer_error, CL_MEM_OBJECT_ALLOCATION_FAILURE));
-    cl_mem buffer = real_clCreateBuffer(context, flags, size, host, errcode_ret);
+    cl_mem buffer = REAL_OBJECT(clCreateBuffer(context, flags, size, host, errcode_ret));
     if (buffer != NULL)
         count_made(CL_SHIM_BUFFERS);
+    if (buffer != NULL && depth == 0)
+        tell_simulator(context, buffer, flags, size, host);
     if (buffer != NULL && (flags & CL_MEM_COPY_HOST_PTR) != 0)
-        atomic_fetch_add(&copies, 1);
+        add(&copies, 1);
     return buffer;
 }
 
 cl_mem clCreateSubBuffer(cl_mem buffer, cl_mem_flags flags, cl_buffer_create_type type, const void *info,
                          cl_int *errcode_ret)
 {
-    cl_mem part = real_clCreateSubBuffer(buffer, flags, type, info, errcode_ret);
+    cl_mem part = REAL_OBJECT(clCreateSubBuffer(buffer, flags, type, info, errcode_ret));
     if (part != NULL)
         count_made(CL_SHIM_BUFFERS);
     return part;
@@ -330,7 +385,7 @@ cl_mem clCreateSubBuffer(cl_mem buffer, cl_mem_flags flags, cl_buffer_create_typ
 cl_program clCreateProgramWithSource(cl_context context, cl_uint count, const char **texts,
                                      const size_t *lengths, cl_int *errcode_ret)
 {
-    cl_program program = real_clCreateProgramWithSource(context, count, texts, lengths, errcode_ret);
+    cl_program program = REAL_OBJECT(clCreateProgramWithSource(context, count, texts, lengths, errcode_ret));
     if (program != NULL)
         count_made(CL_SHIM_PROGRAMS);
     return program;
@@ -340,8 +395,8 @@ cl_program clCreateProgramWithBinary(cl_context context, cl_uint num_devices, co
                                      const size_t *lengths, const unsigned char **binaries, cl_int *status,
                                      cl_int *errcode_ret)
 {
-    cl_program program =
-        real_clCreateProgramWithBinary(context, num_devices, devices, lengths, binaries, status, errcode_ret);
+    cl_program program = REAL_OBJECT(
+        clCreateProgramWithBinary(context, num_devices, devices, lengths, binaries, status, errcode_ret));
     if (program != NULL)
         count_made(CL_SHIM_PROGRAMS);
     return program;
@@ -350,17 +405,17 @@ cl_program clCreateProgramWithBinary(cl_context context, cl_uint num_devices, co
 cl_int clBuildProgram(cl_program program, cl_uint num_devices, const cl_device_id *devices,
                       const char *options, void(CL_CALLBACK *notify)(cl_program, void *), void *user)
 {
-    atomic_fetch_add(&builds, 1);
+    add(&builds, 1);
     if (is_due(&cl_shim_fault.build_at))
         return or_error(cl_shim_fault.build_error, CL_BUILD_PROGRAM_FAILURE);
     const struct timespec delay = { cl_shim_fault.build_ms / 1000, cl_shim_fault.build_ms % 1000 * 1000000 };
     nanosleep(&delay, NULL);
-    return real_clBuildProgram(program, num_devices, devices, options, notify, user);
+    return REAL(clBuildProgram(program, num_devices, devices, options, notify, user));
 }
 
 cl_kernel clCreateKernel(cl_program program, const char *name, cl_int *errcode_ret)
 {
-    cl_kernel kernel = real_clCreateKernel(program, name, errcode_ret);
+    cl_kernel kernel = REAL_OBJECT(clCreateKernel(program, name, errcode_ret));
     if (kernel != NULL)
         count_made(CL_SHIM_KERNELS);
     return kernel;
@@ -368,13 +423,13 @@ cl_kernel clCreateKernel(cl_program program, const char *name, cl_int *errcode_r
 
 cl_int clSetKernelArg(cl_kernel kernel, cl_uint index, size_t bytes, const void *value)
 {
-    atomic_fetch_add(&arguments, 1);
-    return real_clSetKernelArg(kernel, index, bytes, value);
+    add(&arguments, 1);
+    return REAL(clSetKernelArg(kernel, index, bytes, value));
 }
 
 cl_event clCreateUserEvent(cl_context context, cl_int *errcode_ret)
 {
-    cl_event event = real_clCreateUserEvent(context, errcode_ret);
+    cl_event event = REAL_OBJECT(clCreateUserEvent(context, errcode_ret));
     if (event != NULL)
         count_made(CL_SHIM_EVENTS);
     return event;
@@ -384,14 +439,14 @@ cl_event clCreateUserEvent(cl_context context, cl_int *errcode_ret)
 
 cl_int clWaitForEvents(cl_uint count, const cl_event *events)
 {
-    atomic_fetch_add(&waits, 1);
-    return real_clWaitForEvents(count, events);
+    add(&waits, 1);
+    return REAL(clWaitForEvents(count, events));
 }
 
 cl_int clFinish(cl_command_queue queue)
 {
-    atomic_fetch_add(&waits, 1);
-    return real_clFinish(queue);
+    add(&waits, 1);
+    return REAL(clFinish(queue));
 }
 
 cl_int clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
@@ -400,38 +455,39 @@ cl_int clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint 
 {
     if (is_due(&cl_shim_fault.launch_at))
         return or_error(cl_shim_fault.launch_error, CL_OUT_OF_RESOURCES);
-    atomic_fetch_add(&launches, 1);
+    add(&launches, 1);
     return count_command(
-        real_clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, global, local, num_wait, wait, event),
+        REAL(clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, global, local, num_wait, wait, event)),
         event);
 }
 
 cl_int clEnqueueReadBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking, size_t offset,
                            size_t size, void *host, cl_uint num_wait, const cl_event *wait, cl_event *event)
 {
-    atomic_fetch_add(&copies, 1);
-    atomic_fetch_add(&waits, blocking ? 1 : 0);
+    add(&copies, 1);
+    add(&waits, blocking ? 1 : 0);
     return count_command(
-        real_clEnqueueReadBuffer(queue, buffer, blocking, offset, size, host, num_wait, wait, event), event);
+        REAL(clEnqueueReadBuffer(queue, buffer, blocking, offset, size, host, num_wait, wait, event)), event);
 }
 
 cl_int clEnqueueWriteBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking, size_t offset,
                             size_t size, const void *host, cl_uint num_wait, const cl_event *wait,
                             cl_event *event)
 {
-    atomic_fetch_add(&copies, 1);
-    atomic_fetch_add(&waits, blocking ? 1 : 0);
+    add(&copies, 1);
+    add(&waits, blocking ? 1 : 0);
     return count_command(
-        real_clEnqueueWriteBuffer(queue, buffer, blocking, offset, size, host, num_wait, wait, event), event);
+        REAL(clEnqueueWriteBuffer(queue, buffer, blocking, offset, size, host, num_wait, wait, event)),
+        event);
 }
 
 cl_int clEnqueueCopyBuffer(cl_command_queue queue, cl_mem from, cl_mem to, size_t from_offset,
                            size_t to_offset, size_t size, cl_uint num_wait, const cl_event *wait,
                            cl_event *event)
 {
-    atomic_fetch_add(&copies, 1);
+    add(&copies, 1);
     return count_command(
-        real_clEnqueueCopyBuffer(queue, from, to, from_offset, to_offset, size, num_wait, wait, event),
+        REAL(clEnqueueCopyBuffer(queue, from, to, from_offset, to_offset, size, num_wait, wait, event)),
         event);
 }
 
@@ -440,7 +496,7 @@ cl_int clEnqueueFillBuffer(cl_command_queue queue, cl_mem buffer, const void *pa
                            cl_event *event)
 {
     return count_command(
-        real_clEnqueueFillBuffer(queue, buffer, pattern, pattern_size, offset, size, num_wait, wait, event),
+        REAL(clEnqueueFillBuffer(queue, buffer, pattern, pattern_size, offset, size, num_wait, wait, event)),
         event);
 }
 
@@ -451,9 +507,9 @@ void *clEnqueueMapBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking
     cl_int error = CL_SUCCESS;
     if (is_due(&cl_shim_fault.map_at))
         return fail_create(errcode_ret, CL_MAP_FAILURE);
-    atomic_fetch_add(&waits, blocking ? 1 : 0);
-    void *mapped =
-        real_clEnqueueMapBuffer(queue, buffer, blocking, flags, offset, size, num_wait, wait, event, &error);
+    add(&waits, blocking ? 1 : 0);
+    void *mapped = REAL_OBJECT(
+        clEnqueueMapBuffer(queue, buffer, blocking, flags, offset, size, num_wait, wait, event, &error));
     count_command(error, event);
     if (errcode_ret != NULL)
         *errcode_ret = error;
@@ -463,17 +519,17 @@ void *clEnqueueMapBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking
 cl_int clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem buffer, void *mapped, cl_uint num_wait,
                                const cl_event *wait, cl_event *event)
 {
-    return count_command(real_clEnqueueUnmapMemObject(queue, buffer, mapped, num_wait, wait, event), event);
+    return count_command(REAL(clEnqueueUnmapMemObject(queue, buffer, mapped, num_wait, wait, event)), event);
 }
 
 cl_int clEnqueueMarkerWithWaitList(cl_command_queue queue, cl_uint num_wait, const cl_event *wait,
                                    cl_event *event)
 {
-    return count_command(real_clEnqueueMarkerWithWaitList(queue, num_wait, wait, event), event);
+    return count_command(REAL(clEnqueueMarkerWithWaitList(queue, num_wait, wait, event)), event);
 }
 
 cl_int clEnqueueBarrierWithWaitList(cl_command_queue queue, cl_uint num_wait, const cl_event *wait,
                                     cl_event *event)
 {
-    return count_command(real_clEnqueueBarrierWithWaitList(queue, num_wait, wait, event), event);
+    return count_command(REAL(clEnqueueBarrierWithWaitList(queue, num_wait, wait, event)), event);
 }

@@ -65,11 +65,12 @@ typedef struct cl_shim_faults {
 
     long build_ms; /* a build takes this much longer */
 
-    /* What clGetDeviceInfo says instead; 0: the truth. */
+    /* What clGetDeviceInfo and clGetCommandQueueInfo say instead; 0: the truth. */
     bool no_compiler;
     cl_ulong memory_bytes, max_alloc_bytes;
     cl_device_type type;
     cl_uint native_float_width;
+    bool out_of_order;    /* queues say that they are */
     bool separate_memory; /* CL_DEVICE_HOST_UNIFIED_MEMORY is false, and `type` should not be CPU */
 } cl_shim_faults;
 
