@@ -88,11 +88,12 @@ static clattn_status check_sizes(const ca_staging *staging)
             return ca_fail(CLATTN_OUT_OF_MEMORY, "%s: %llu bytes, but the largest buffer of %s is %llu",
                            one->name, (unsigned long long)bytes, info->name,
                            (unsigned long long)info->max_alloc_bytes);
-        if (bytes > info->memory_bytes - sum)
-            return ca_fail(CLATTN_OUT_OF_MEMORY, "%s: tensors of %llu bytes so far, but %s has %llu",
-                           one->name, (unsigned long long)(sum + bytes), info->name,
-                           (unsigned long long)info->memory_bytes);
+        const uint64_t left = info->memory_bytes - sum;
         sum += bytes;
+        if (bytes > left)
+            return ca_fail(CLATTN_OUT_OF_MEMORY, "%s: tensors of %llu bytes so far, but %s has %llu",
+                           one->name, (unsigned long long)sum, info->name,
+                           (unsigned long long)info->memory_bytes);
     }
     return CLATTN_OK;
 }

@@ -380,8 +380,6 @@ typedef struct worker {
 } worker;
 
 static pthread_mutex_t kernel_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_mutex_t simulator_lock =
-    PTHREAD_MUTEX_INITIALIZER; /* a simulator bears one thread at a time */
 
 static void *work(void *argument)
 {
