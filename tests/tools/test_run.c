@@ -316,7 +316,7 @@ static void layout_bshd_swaps_heads_and_length(void **state)
 {
     (void)state;
     static float turned[sizeof q / sizeof q[0]];
-    static double out[B * HQ * LQ * DV];
+    static double out[B * HQ * LQ * D];
     ref_attention wanted = reference();
     wanted.heads_kv = HQ;
     wanted.len_kv = LQ;
