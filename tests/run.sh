@@ -50,7 +50,7 @@ step() { # NAME WHAT COMMAND...
     [ -z "$counts" ] || printf '%s passed, %s failed, ' $counts
     echo "$((SECONDS - started)) s"
     if [ $status != 0 ]; then
-        tail -n 80 "$logs/$name.log" | sed 's/^/    /'
+        grep -vE '^(-- |\[[0-9]+/[0-9]+\] )' "$logs/$name.log" | tail -n 80 | sed 's/^/    /'
         echo "    FAILED: the whole output is in build/tests/log/$name.log"
     fi
     return $status
