@@ -119,7 +119,7 @@ build() { # NAME OPTION...
     local folder=$out/$1
     shift
     cmake -S "$root" -B "$folder" -G Ninja -DCLATTN_BUILD_TESTS=ON -DCLATTN_WERROR=ON \
-        -DCMAKE_EXPORT_COMPILE_COMMANDS=ON "$@" && cmake --build "$folder" --parallel "$jobs"
+        -DCMAKE_EXPORT_COMPILE_COMMANDS=ON "$@" && cmake --build "$folder" --parallel "$jobs" -- -k 0
 }
 
 # ---- Stages --------------------------------------------------------------------------------------------------------
