@@ -298,8 +298,7 @@ static void picks_the_first_row_that_does_not_refuse(void **state)
     ca_gemm_destroy(gemm);
 }
 
-/* ---- CLBlast
- * ------------------------------------------------------------------------------------------------- */
+/* ---- CLBlast ---------------------------------------------------------------------------------------- */
 
 static void clblast_row_is_right_on_its_indirect_path(void **state)
 {
