@@ -141,8 +141,8 @@ static void print_lines(const tool_mha_values *given, const tool_module *module,
     tool_print_times(&made->times);
     tool_print_array("out", &module->out);
     if (given->expect)
-        printf("differs %.3g at most from %s, whose numbers go up to %.3g\n", made->difference, given->expect,
-               made->reach);
+        printf("expect  largest difference %.3g from %s, whose numbers go up to %.3g\n", made->difference,
+               given->expect, made->reach);
     const char *const paths[] = { given->out, given->attention, given->plot };
     for (size_t index = 0; index < sizeof paths / sizeof paths[0]; index++) {
         if (paths[index])

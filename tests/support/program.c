@@ -27,6 +27,20 @@ static void read_text(const char *path, char *text, size_t room)
     assert_true(bytes < room - 1);
 }
 
+/* Takes out what Mesa's driver prints of its own accord. */
+static void drop_driver_lines(char *text)
+{
+    static const char driver[] = "MESA: ";
+    while (*text) {
+        char *next = strchr(text, '\n');
+        next = next ? next + 1 : text + strlen(text);
+        if (strncmp(text, driver, sizeof driver - 1) == 0)
+            memmove(text, next, strlen(next) + 1);
+        else
+            text = next;
+    }
+}
+
 int ct_program(const char *program, const char *format, ...)
 {
     char arguments[4096], command[16384], *split;
@@ -46,6 +60,7 @@ int ct_program(const char *program, const char *format, ...)
     int status = system(command);
     read_text("program.out", ct_stdout, sizeof ct_stdout);
     read_text("program.err", ct_stderr, sizeof ct_stderr);
+    drop_driver_lines(ct_stderr);
     return WIFEXITED(status) && WEXITSTATUS(status) < 126 ? WEXITSTATUS(status) : -1;
 }
 

@@ -5,7 +5,7 @@
 
 #include "files/array.h"
 
-/* Of the last run: what it wrote to stdout and stderr. */
+/* Of the last run: what it wrote to stdout and stderr, there without lines of Mesa's driver. */
 extern char ct_stdout[1 << 18], ct_stderr[1 << 16];
 
 /* Runs `program` with arguments as the shell reads them and returns the exit code, -1 when a signal ended it.
