@@ -134,8 +134,8 @@ static inline void multiply_values_guarded(ROW_SPACE float *x, long stride, int 
                                     const float16 shrink[VECTORS], float16 *Ot)
 {
     for (int e = 0; e < DV; e++) {
-        FOR_VECTORS
-        {
+#pragma nounroll
+        for (int v = 0; v < VECTORS; v++) {
             float16 a = Ot[e * VECTORS + v] * shrink[v];
             for (int j = 0; j < n; j++) {
                 const float16 w = S[j * VECTORS + v];
@@ -169,8 +169,8 @@ static inline void judge_scores(const ca_params *p, __global const uchar *keep, 
 {
     const bool convert = p->softcap != 0 || HAS_BIAS;
     if (p->softcap != 0)
-        for (int j = 0; j < n; j++)
-            FOR_VECTORS S[j * VECTORS + v] = p->softcap * tanh(S[j * VECTORS + v] / p->softcap);
+        for (int x = 0; x < n * VECTORS; x++)
+            S[x] = p->softcap * tanh(S[x] / p->softcap);
     float *s = (float *)S;
 #if HAS_BIAS
     for (int i = 0; i < rows; i++) {
