@@ -186,7 +186,8 @@ static void empty_call_gives_an_event(void **state)
     clattn_attention_plan *plan = NULL;
     init(&c);
     ct_ok(clattn_attention_plan_create(ct_context(), &c.desc, &plan));
-    memset(&call, 0, sizeof call);
+    clattn_attention_call_init(&c.desc, CLATTN_BHSD, &call);
+    call.batch = 0;
     ct_ok(clattn_attention_enqueue(plan, ct_queue(), &call, 0, NULL, &done));
     assert_non_null(done);
     ct_cl_ok(clWaitForEvents(1, &done));

@@ -54,8 +54,8 @@ static void sinks_with_every_mask(void **state)
 static void sink_far_above_or_below_the_scores(void **state)
 {
     (void)state;
-    const double sinks[] = { 50, -50, 1e4, -1e4, 0 };
-    for (int n = 0; n < 5; n++) {
+    const double sinks[] = { 8, 50, -50, 1e4, -1e4, 0 };
+    for (int n = 0; n < 6; n++) {
         ct_case c;
         init(&c);
         c.desc.sinks = c.desc.lse = true;

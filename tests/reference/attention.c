@@ -39,9 +39,9 @@ bool ref_visible(const ref_attention *a, int64_t b, int64_t h, int64_t i, int64_
         return false;
     if (a->causal && j > level)
         return false;
-    if (a->window_left >= 0 && j < level - a->window_left)
+    if (a->window_left >= 0 && level - j > a->window_left)
         return false;
-    if (a->window_right >= 0 && j > level + a->window_right)
+    if (a->window_right >= 0 && j - level > a->window_right)
         return false;
     if (a->keep && !a->keep[b * a->keep_stride[0] + h * a->keep_stride[1] + i * a->keep_stride[2] +
                             j * a->keep_stride[3]])

@@ -8,6 +8,7 @@
 void ct_case_init(ct_case *c, int64_t batch, int64_t heads_q, int64_t heads_kv, int64_t len_q, int64_t len_kv,
                   int64_t d_qk, int64_t d_v)
 {
+    ct_subject("%s", "");
     memset(c, 0, sizeof *c);
     clattn_attention_desc_init(&c->desc, batch, heads_q, heads_kv, len_q, len_kv, d_qk, d_v);
     c->batch = batch;
@@ -16,6 +17,7 @@ void ct_case_init(ct_case *c, int64_t batch, int64_t heads_q, int64_t heads_kv, 
     c->keep_share = 0.7;
     c->spread = 1;
     c->seed = 1;
+    c->number = -1;
     for (int b = 0; b < CT_MAX_BATCH; b++)
         c->rows_q[b] = c->rows_kv[b] = -1;
 }

@@ -41,6 +41,7 @@ typedef struct ct_case {
     bool no_poison; /* leave hidden keys and values as they are */
     bool one_face;  /* the expert one */
     uint64_t seed;
+    int number; /* of a random case; -1 */
 
     ct_array q, k, v, keep, bias, sinks, lengths_q, lengths_kv, cu_q, cu_kv, out, lse, weights;
     double *want_out, *want_lse, *want_weights; /* by (batch, head, row, column), also when packed */
@@ -70,6 +71,9 @@ void ct_case_known_lse(const ct_case *c, const double *values);
  * says, no byte beside them touched, inputs unchanged. A row that refuses must say why. At least one row must
  * accept. */
 void ct_case_check(ct_case *c);
+
+/* The same with want_* as they stand, for numbers from elsewhere. */
+void ct_case_check_wanted(ct_case *c);
 
 /* The view of the case that the oracle has. */
 void ct_case_problem(const ct_case *c, ref_attention *problem);

@@ -13,9 +13,9 @@ typedef struct tolerance {
 static const struct {
     tolerance warn, fail;
 } TABLE[] = {
-    [CT_F32] = { { 2.5e-6, 2.5e-7, 1e-13 }, { 1e-5, 1e-6, 1e-12 } },
-    [CT_F16] = { { 0x1.4p-11, 1e-6, 2.5e-7 }, { 0x1p-10, 1e-6, 1e-6 } },
-    [CT_BF16] = { { 0x1.4p-8, 1e-6, 1.6e-5 }, { 0x1p-7, 1e-6, 6.4e-5 } },
+    [CT_F32] = { { 5e-6, 5e-7, 5e-13 }, { 1e-5, 1e-6, 1e-12 } },
+    [CT_F16] = { { 0x1.8p-11, 1e-6, 5e-7 }, { 0x1p-10, 1e-6, 1e-6 } },
+    [CT_BF16] = { { 0x1.8p-8, 1e-6, 3.2e-5 }, { 0x1p-7, 1e-6, 6.4e-5 } },
 };
 
 enum { FEWEST_FOR_MEAN = 256 };
@@ -56,7 +56,7 @@ ct_difference ct_compare(const ct_array *got, const double *want)
                 }
     if (signal_sum > 0)
         difference.mse = error_sum / signal_sum;
-    if (index >= FEWEST_FOR_MEAN) {
+    if (index >= FEWEST_FOR_MEAN && signal_sum > fail->atol * fail->atol * (double)index) {
         difference.mse_excess = difference.mse / fail->mse;
         if (difference.mse > warn->mse)
             difference.warns = true;
@@ -93,6 +93,6 @@ void ct_expect(const ct_array *got, const double *want, const char *name)
         ct_fail("%s: mean squared error %.3g of the signal, %.3g times what is allowed", name, d.mse,
                 d.mse_excess);
     if (d.warns)
-        print_message("[   WARN   ] %s: largest error %.3g, relative mean squared error %.3g\n", name,
-                      d.max_error, d.mse);
+        print_message("[   WARN   ] %s: largest error %.3g, relative mean squared error %.3g: %s\n", name,
+                      d.max_error, d.mse, ct_subject_text());
 }

@@ -12,7 +12,7 @@ typedef struct ct_difference {
     double excess;     /* its error divided by the error allowed; above 1 fails */
     double max_error;  /* largest absolute error of a finite element */
     double mse;        /* mean squared error relative to the signal, finite elements */
-    double mse_excess; /* mse divided by what is allowed; 0 where there are too few elements for a mean */
+    double mse_excess; /* mse divided by what is allowed; 0 where the mean is not judged */
     bool warns;        /* passes, but not the closer level */
 } ct_difference;
 

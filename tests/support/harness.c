@@ -146,6 +146,11 @@ void ct_subject(const char *format, ...)
     va_end(list);
 }
 
+const char *ct_subject_text(void)
+{
+    return subject;
+}
+
 void ct_fail(const char *format, ...)
 {
     char text[1024];

@@ -46,6 +46,7 @@ uint64_t ct_seed(void);                                                /* CLATTN
 
 /* What the test is at, printed when one of the checks below or of compare.h fails. Empty at first. */
 void ct_subject(const char *format, ...) __attribute__((format(printf, 1, 2)));
+const char *ct_subject_text(void);
 void ct_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Fails the test with the library's message when `call` is not OK. */

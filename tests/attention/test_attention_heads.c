@@ -1,0 +1,48 @@
+/* tests/attention/test_attention_heads.c: head sizes, of keys and of values, in every storage type. Each pair
+ * is a kernel to build in each row, so there are few pairs: every size stands on both sides, in its own pair
+ * or another. */
+#include "support/attention_case.h"
+
+typedef struct pair {
+    int64_t d_qk, d_v;
+} pair;
+
+static void go(const pair *sizes, uint64_t seed)
+{
+    ct_case c;
+    ct_case_init(&c, 1, 4, 2, ct_by_size(3, 18, 50), ct_by_size(5, 21, 49), sizes->d_qk, sizes->d_v);
+    c.desc.lse = true;
+    c.desc.causal = seed & 1;
+    c.form = seed % 3 == 0 ? CT_FORM_LOOSE : seed % 3 == 1 ? CT_FORM_BSHD : CT_FORM_FUSED;
+    c.unaligned = seed % 4 == 2;
+    c.seed = seed;
+    ct_case_fill(&c);
+    ct_case_check(&c);
+    /* The same description again with other lengths: the kernels are there. */
+    if (c.form != CT_FORM_FUSED) {
+        c.len_q = 1;
+        c.len_kv = ct_by_size(2, 17, 33);
+        c.q.extent[2] = c.out.extent[2] = c.lse.extent[2] = c.len_q;
+        c.k.extent[2] = c.v.extent[2] = c.len_kv;
+        ct_case_check(&c);
+    }
+    ct_case_free(&c);
+}
+
+static void f32_heads(void **state)
+{
+    (void)state;
+    const pair pairs[] = { { 1, 3 },     { 64, 64 },   { 3, 1 },     { 40, 59 },   { 59, 40 },
+                           { 8, 72 },    { 72, 8 },    { 80, 80 },   { 96, 160 },  { 128, 96 },
+                           { 160, 128 }, { 192, 256 }, { 256, 192 }, { 320, 576 }, { 576, 320 } };
+    for (int64_t n = 0; n < ct_by_size(2, 3, 15); n++)
+        go(&pairs[n], (uint64_t)n);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(f32_heads),
+    };
+    return cmocka_run_group_tests(tests, ct_setup, ct_teardown);
+}
