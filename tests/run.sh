@@ -129,8 +129,7 @@ clang_format() {
 }
 
 clang_tidy() {
-    find host tools tests -name '*.c' ! -path 'tests/package/*' |
-        xargs -P "$jobs" -n 3 clang-tidy --quiet -p "$out/clang"
+    find host tools -name '*.c' | xargs -P "$jobs" -n 4 clang-tidy --quiet -p "$out/clang"
 }
 
 # Runs one test program in a folder of its own and leaves there: output, counts.
