@@ -18,7 +18,7 @@ void gemm_plain(ulong m, ulong n, ulong k, int transpose_b, float alpha, float b
 {
     __local float left[STEP][TILE + 1], right[STEP][TILE + 1];
     const ulong batch = get_group_id(2), row0 = get_group_id(0) * TILE, column0 = get_group_id(1) * TILE;
-    const int x = get_local_id(0), y = get_local_id(1), item = y * SIDE + x;
+    const uint x = get_local_id(0), y = get_local_id(1), item = y * SIDE + x;
     a += a_offset + batch * a_stride;
     b += b_offset + batch * b_stride;
     c += c_offset + batch * c_stride;
@@ -29,17 +29,18 @@ void gemm_plain(ulong m, ulong n, ulong k, int transpose_b, float alpha, float b
             sum[i][j] = 0;
 
     for (ulong start = 0; start < k; start += STEP) {
-        for (int e = item; e < STEP * TILE; e += SIDE * SIDE) {
-            const int p = e % STEP, r = e / STEP;
+        for (uint e = item; e < STEP * TILE; e += SIDE * SIDE) {
+            const uint p = e % STEP, r = e / STEP;
             left[p][r] = row0 + r < m && start + p < k ? a[(row0 + r) * lda + start + p] : 0.0f;
         }
-        for (int e = item; e < STEP * TILE; e += SIDE * SIDE) {
-            const int p = transpose_b ? e % STEP : e / TILE, r = transpose_b ? e / STEP : e % TILE;
+        for (uint e = item; e < STEP * TILE; e += SIDE * SIDE) {
+            const uint p = transpose_b ? e % STEP : e / TILE, r = transpose_b ? e / STEP : e % TILE;
             const ulong place = transpose_b ? (column0 + r) * ldb + start + p : (start + p) * ldb + column0 + r;
             right[p][r] = column0 + r < n && start + p < k ? b[place] : 0.0f;
         }
         barrier(CLK_LOCAL_MEM_FENCE);
-        for (int p = 0; p < STEP; p++) {
+        const int depth = (int)min((ulong)STEP, k - start);
+        for (int p = 0; p < depth; p++) {
             float u[EACH], v[EACH];
             for (int i = 0; i < EACH; i++) {
                 u[i] = left[p][x + i * SIDE];

@@ -9,7 +9,8 @@ void heads_copy(ulong rows, ulong heads, ulong size, ulong width,
                 __global const ELEMENT *from, ulong from_offset, ulong from_batch, ulong from_head, ulong from_row,
                 __global ELEMENT *to, ulong to_offset, ulong to_batch, ulong to_head, ulong to_row)
 {
-    const ulong group = get_group_id(0), row = group % rows, head = group / rows % heads, batch = group / rows / heads;
+    const ulong group = get_group_id(0), line = group / rows, batch = line / heads;
+    const ulong row = group - line * rows, head = line - batch * heads;
     from += from_offset + batch * from_batch + head * from_head + row * from_row;
     to += to_offset + batch * to_batch + head * to_head + row * to_row;
     for (ulong c = get_local_id(0); c < width; c += ITEMS)

@@ -6,7 +6,8 @@
 
 inline ulong mask_place(ulong group, ulong heads, ulong rows, ulong offset, ulong batch, ulong head, ulong row)
 {
-    return offset + group / rows / heads * batch + group / rows % heads * head + group % rows * row;
+    const ulong line = group / rows, outer = line / heads;
+    return offset + outer * batch + (line - outer * heads) * head + (group - line * rows) * row;
 }
 
 // 1 = attend.

@@ -9,7 +9,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
 void rows_fill(ulong rows, ulong width, __global const float *from, ulong from_offset,
                __global float *to, ulong to_offset, ulong to_batch, ulong to_row)
 {
-    const ulong row = get_group_id(0) % rows, batch = get_group_id(0) / rows;
+    const ulong batch = get_group_id(0) / rows, row = get_group_id(0) - batch * rows;
     from += from_offset;
     to += to_offset + batch * to_batch + row * to_row;
     for (ulong c = get_local_id(0); c < width; c += ITEMS)
@@ -21,7 +21,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
 void rows_load(ulong rows, ulong width, __global const STORAGE *from, ulong from_offset, ulong from_batch, ulong from_row,
                __global float *to, ulong to_offset)
 {
-    const ulong row = get_group_id(0) % rows, batch = get_group_id(0) / rows;
+    const ulong batch = get_group_id(0) / rows, row = get_group_id(0) - batch * rows;
     from += from_offset + batch * from_batch + row * from_row;
     to += to_offset + (batch * rows + row) * width;
     for (ulong c = get_local_id(0); c < width; c += ITEMS)
@@ -33,7 +33,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
 void rows_store(ulong rows, ulong width, __global const float *from, ulong from_offset,
                 __global STORAGE *to, ulong to_offset, ulong to_batch, ulong to_row)
 {
-    const ulong row = get_group_id(0) % rows, batch = get_group_id(0) / rows;
+    const ulong batch = get_group_id(0) / rows, row = get_group_id(0) - batch * rows;
     from += from_offset + (batch * rows + row) * width;
     to += to_offset + batch * to_batch + row * to_row;
     for (ulong c = get_local_id(0); c < width; c += ITEMS)
@@ -45,7 +45,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
 void rows_add(ulong rows, ulong width, float factor, int first, __global const float *from,
               __global float *to, ulong to_offset, ulong to_batch, ulong to_row)
 {
-    const ulong row = get_group_id(0) % rows, batch = get_group_id(0) / rows;
+    const ulong batch = get_group_id(0) / rows, row = get_group_id(0) - batch * rows;
     from += (batch * rows + row) * width;
     to += to_offset + batch * to_batch + row * to_row;
     for (ulong c = get_local_id(0); c < width; c += ITEMS)

@@ -308,7 +308,10 @@ int main(void)
         cmocka_unit_test(heads_may_be_unequal),
         cmocka_unit_test(a_row_that_sees_nothing_gives_the_bias),
         cmocka_unit_test(empty_sizes_launch_nothing),
-        cmocka_unit_test(matches_pytorch_on_a_real_layer),
     };
-    return cmocka_run_group_tests_name("mha results", tests, ct_setup, ct_teardown);
+    const struct CMUnitTest large[] = { cmocka_unit_test(matches_pytorch_on_a_real_layer) };
+    int failed = cmocka_run_group_tests_name("mha results", tests, ct_setup, ct_teardown);
+    if (ct_suite_size() != CT_TINY)
+        failed += cmocka_run_group_tests_name("mha, real weights", large, ct_setup, ct_teardown);
+    return failed;
 }
