@@ -206,7 +206,8 @@ void lanes(const ca_params p, __global const STORAGE *restrict q, __global const
            __global const float *restrict sinks, __global const int *restrict rows_q, __global const int *restrict rows_kv)
 {
     const int first = get_group_id(0) * QUERIES, h = get_group_id(1), b = get_group_id(2);
-    const ca_rows r = ca_rows_of(&p, rows_q, rows_kv, b);
+    ca_rows r;
+    ca_find_rows(&p, rows_q, rows_kv, b, &r);
     const int rows = clamp(r.len_q - first, 0, QUERIES);
     const int padding = p.packed ? 0 : clamp(p.len_q - first, 0, QUERIES) - rows;
     for (int i = rows; i < rows + padding; i++) {

@@ -1,28 +1,30 @@
 // cl/attention/rows.cl: which rows a sequence has, and which keys a query may see. Causal, window and lengths all come
 // to one interval of keys per query; its ends never fall from one query to the next.
 
-// Rows of batch b: first row in memory, and number.
+// Rows of one batch: first row in memory, and number.
 typedef struct ca_rows {
     long first_q, first_kv;
     int len_q, len_kv;
 } ca_rows;
 
-static inline ca_rows ca_rows_of(const ca_params *p, __global const int *rows_q, __global const int *rows_kv, int b)
+static inline void ca_find_rows(const ca_params *p, __global const int *rows_q, __global const int *rows_kv, int b,
+                                ca_rows *r)
 {
-    ca_rows r = { 0, 0, p->len_q, p->len_kv };
+    r->first_q = r->first_kv = 0;
+    r->len_q = p->len_q;
+    r->len_kv = p->len_kv;
     if (p->packed) {
         const long q = rows_q[p->rows_q_offset + b], kv = rows_kv[p->rows_kv_offset + b];
-        r.first_q = clamp(q, 0L, p->total_q);
-        r.first_kv = clamp(kv, 0L, p->total_kv);
-        r.len_q = (int)clamp(rows_q[p->rows_q_offset + b + 1] - q, 0L, min((long)p->len_q, p->total_q - r.first_q));
-        r.len_kv = (int)clamp(rows_kv[p->rows_kv_offset + b + 1] - kv, 0L, min((long)p->len_kv, p->total_kv - r.first_kv));
+        r->first_q = clamp(q, 0L, p->total_q);
+        r->first_kv = clamp(kv, 0L, p->total_kv);
+        r->len_q = (int)clamp(rows_q[p->rows_q_offset + b + 1] - q, 0L, min((long)p->len_q, p->total_q - r->first_q));
+        r->len_kv = (int)clamp(rows_kv[p->rows_kv_offset + b + 1] - kv, 0L, min((long)p->len_kv, p->total_kv - r->first_kv));
     } else {
         if (p->has_rows_q)
-            r.len_q = clamp(rows_q[p->rows_q_offset + b], 0, p->len_q);
+            r->len_q = clamp(rows_q[p->rows_q_offset + b], 0, p->len_q);
         if (p->has_rows_kv)
-            r.len_kv = clamp(rows_kv[p->rows_kv_offset + b], 0, p->len_kv);
+            r->len_kv = clamp(rows_kv[p->rows_kv_offset + b], 0, p->len_kv);
     }
-    return r;
 }
 
 // First and last key that query i sees by position; empty when last < first.

@@ -15,8 +15,9 @@ void pack(const ca_params p, const ca_view view, const int is_query, const int e
     const int c = get_global_id(0), row = row0 + get_group_id(1);
     const long head = (long)z0 * each + get_group_id(2);
     const int heads = is_query ? p.heads_q : p.heads_q / p.group;
-    const int b = head / heads, h = head % heads;
-    const ca_rows r = ca_rows_of(&p, rows_q, rows_kv, b);
+    const int b = head / heads, h = head - (long)b * heads;
+    ca_rows r;
+    ca_find_rows(&p, rows_q, rows_kv, b, &r);
     if (c < columns) {
         float value = 0;
         if (row < (is_query ? r.len_q : r.len_kv))
@@ -39,8 +40,9 @@ void softmax(const ca_params p, const int z0, const int row0, __global float *re
     __local float shared[ITEMS];
     const int item = get_local_id(0), i = row0 + get_group_id(0);
     const long head = (long)z0 * p.group + get_group_id(1);
-    const int b = head / p.heads_q, h = head % p.heads_q;
-    const ca_rows r = ca_rows_of(&p, rows_q, rows_kv, b);
+    const int b = head / p.heads_q, h = head - (long)b * p.heads_q;
+    ca_rows r;
+    ca_find_rows(&p, rows_q, rows_kv, b, &r);
     const int from = ca_first_key(&p, &r, i), to = i < r.len_q ? ca_last_key(&p, &r, i) : -1;
     const float sink = p.has_sinks ? sinks[p.sinks_offset + h] * CA_LOG2E : -INFINITY;
     S += ((long)get_group_id(1) * get_num_groups(0) + get_group_id(0)) * p.len_kv;
@@ -77,8 +79,9 @@ void finish(const ca_params p, const int z0, const int row0, const int columns, 
 {
     const int e = get_global_id(0), i = row0 + get_group_id(1);
     const long head = (long)z0 * p.group + get_group_id(2);
-    const int b = head / p.heads_q, h = head % p.heads_q;
-    const ca_rows r = ca_rows_of(&p, rows_q, rows_kv, b);
+    const int b = head / p.heads_q, h = head - (long)b * p.heads_q;
+    ca_rows r;
+    ca_find_rows(&p, rows_q, rows_kv, b, &r);
     const long row = (long)get_group_id(2) * get_num_groups(1) + get_group_id(1);
     if (e < columns && (i < r.len_q || !p.packed)) {
         float value = O[row * columns + e];

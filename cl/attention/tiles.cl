@@ -31,7 +31,7 @@ static inline bool load_chunk(__global const STORAGE *x, long stride, int n, int
                               __local float (*tile)[CHUNK + 1])
 {
     float rest = 0;
-    for (int at = get_local_id(0); at < KEYS * CHUNK; at += ITEMS) {
+    for (uint at = get_local_id(0); at < KEYS * CHUNK; at += ITEMS) {
         const int j = at / CHUNK, c = at % CHUNK;
         const float value = j < n && column + c < columns ? LOAD(x, j * stride + column + c) : 0;
         rest += value * 0.0f;
@@ -49,9 +49,11 @@ void tiles(const ca_params p, __global const STORAGE *restrict q, __global const
     __local float query_tile[QUERIES][D + 1], tile[KEYS][CHUNK + 1], weight[QUERIES][KEYS + 1], shared[QUERIES][ITEMS_X];
     __local int not_finite;
 
-    const int item = get_local_id(0), x = item % ITEMS_X, y0 = item / ITEMS_X * ROWS;
+    const uint item = get_local_id(0);
+    const int x = item % ITEMS_X, y0 = item / ITEMS_X * ROWS;
     const int first = get_group_id(0) * QUERIES, h = get_group_id(1), b = get_group_id(2);
-    const ca_rows r = ca_rows_of(&p, rows_q, rows_kv, b);
+    ca_rows r;
+    ca_find_rows(&p, rows_q, rows_kv, b, &r);
     const int rows = clamp(r.len_q - first, 0, QUERIES);
     const int padding = p.packed ? 0 : clamp(p.len_q - first, 0, QUERIES) - rows;
     for (int i = rows + item; i < rows + padding; i += ITEMS) {
@@ -63,10 +65,9 @@ void tiles(const ca_params p, __global const STORAGE *restrict q, __global const
 
     const bool judge_all = p.has_keep || HAS_BIAS || p.softcap != 0;
     const float scale = judge_all ? p.scale : p.scale * CA_LOG2E; // ca_score goes over to base 2 itself
-    for (int at = item; at < QUERIES * D; at += ITEMS) {
-        const int i = at / D, d = at % D;
-        query_tile[i][d] = i < rows ? LOAD(q, ca_at(&p.q, b, h, r.first_q + first + i) + d) * scale : 0;
-    }
+    for (int i = 0; i < QUERIES; i++)
+        for (int d = item; d < D; d += ITEMS)
+            query_tile[i][d] = i < rows ? LOAD(q, ca_at(&p.q, b, h, r.first_q + first + i) + d) * scale : 0;
     k += ca_at(&p.k, b, h / p.group, r.first_kv);
     v += ca_at(&p.v, b, h / p.group, r.first_kv);
 

@@ -24,7 +24,8 @@ void weights(const ca_params p, __global const STORAGE *restrict q, __global con
     __local float shared[ITEMS];
     const int i = get_group_id(0), b = get_group_id(2), item = get_local_id(0);
     const int first_head = MEAN ? 0 : get_group_id(1), heads = MEAN ? p.heads_q : 1;
-    const ca_rows r = ca_rows_of(&p, rows_q, rows_kv, b);
+    ca_rows r;
+    ca_find_rows(&p, rows_q, rows_kv, b, &r);
     const int from = ca_first_key(&p, &r, i), to = i < r.len_q ? ca_last_key(&p, &r, i) : -1;
     const int start = from / ITEMS * ITEMS + item; // an item always meets the same keys, so that it alone writes them
     out += ca_at(&p.weights, b, first_head, i);
