@@ -25,19 +25,14 @@
 #define FOR_KEYS _Pragma("unroll") for (int c = 0; c < KEYS_EACH; c++)
 #define FOR_COLUMNS _Pragma("unroll") for (int c = 0; c < COLUMNS_EACH; c++)
 
-// Fills tile[KEYS][CHUNK] with n rows of x from column `column` on, 0 beyond; true when this item met a value that is not
-// finite.
-static inline bool load_chunk(__global const STORAGE *x, long stride, int n, int column, int columns,
+// Fills tile[KEYS][CHUNK] with n rows of x from column `column` on, 0 beyond.
+static inline void load_chunk(__global const STORAGE *x, long stride, int n, int column, int columns,
                               __local float (*tile)[CHUNK + 1])
 {
-    float rest = 0;
     for (uint at = get_local_id(0); at < KEYS * CHUNK; at += ITEMS) {
         const int j = at / CHUNK, c = at % CHUNK;
-        const float value = j < n && column + c < columns ? LOAD(x, j * stride + column + c) : 0;
-        rest += value * 0.0f;
-        tile[j][c] = value;
+        tile[j][c] = j < n && column + c < columns ? LOAD(x, j * stride + column + c) : 0;
     }
-    return rest != 0;
 }
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
@@ -47,7 +42,6 @@ void tiles(const ca_params p, __global const STORAGE *restrict q, __global const
            __global const float *restrict sinks, __global const int *restrict rows_q, __global const int *restrict rows_kv)
 {
     __local float query_tile[QUERIES][D + 1], tile[KEYS][CHUNK + 1], weight[QUERIES][KEYS + 1], shared[QUERIES][ITEMS_X];
-    __local int not_finite;
 
     const uint item = get_local_id(0);
     const int x = item % ITEMS_X, y0 = item / ITEMS_X * ROWS;
@@ -98,8 +92,6 @@ void tiles(const ca_params p, __global const STORAGE *restrict q, __global const
         for (int column = 0; column < D; column += CHUNK) {
             barrier(CLK_LOCAL_MEM_FENCE);
             load_chunk(k + j0 * p.k.row, p.k.row, n, column, D, tile);
-            if (item == 0)
-                not_finite = 0;
             barrier(CLK_LOCAL_MEM_FENCE);
             for (int d = 0; d < min(CHUNK, D - column); d++) {
                 float a[ROWS], w[KEYS_EACH];
@@ -146,27 +138,19 @@ void tiles(const ca_params p, __global const STORAGE *restrict q, __global const
 #pragma unroll
         for (int chunk = 0; chunk < CHUNKS_V; chunk++) {
             barrier(CLK_LOCAL_MEM_FENCE);
-            if (load_chunk(v + j0 * p.v.row, p.v.row, n, chunk * CHUNK, DV, tile))
-                atomic_or(&not_finite, 1);
+            load_chunk(v + j0 * p.v.row, p.v.row, n, chunk * CHUNK, DV, tile);
             barrier(CLK_LOCAL_MEM_FENCE);
             FOR_ROWS
                 FOR_COLUMNS
                     o[y][chunk * COLUMNS_EACH + c] *= shrink[y];
-            const bool guarded = judged && not_finite; // then hidden values are selected away
             for (int j = 0; j < n; j++) {
                 float w[ROWS], value[COLUMNS_EACH];
                 FOR_ROWS w[y] = weight[y0 + y][j];
                 FOR_COLUMNS value[c] = tile[j][x + c * ITEMS_X];
-                if (guarded) {
-                    FOR_ROWS
-                        if (!ca_is_hidden(w[y]))
-                            FOR_COLUMNS
-                                o[y][chunk * COLUMNS_EACH + c] = fma(w[y], value[c], o[y][chunk * COLUMNS_EACH + c]);
-                } else {
-                    FOR_ROWS
+                FOR_ROWS
+                    if (!ca_is_hidden(w[y])) // its value may be NaN
                         FOR_COLUMNS
                             o[y][chunk * COLUMNS_EACH + c] = fma(w[y], value[c], o[y][chunk * COLUMNS_EACH + c]);
-                }
             }
         }
         barrier(CLK_LOCAL_MEM_FENCE);

@@ -16,7 +16,7 @@ static uint64_t local_bytes(const ca_variant *row, const ca_problem *problem)
 {
     const uint64_t queries = (uint64_t)row->queries, keys = (uint64_t)row->keys;
     return 4 * (queries * ((uint64_t)problem->desc.d_qk + 1) + keys * (CHUNK + 1) + queries * (keys + 1) +
-                queries * ITEMS_A_ROW + 1);
+                queries * ITEMS_A_ROW);
 }
 
 static bool refuse(const ca_variant *row, const clattn_context *context, const ca_problem *problem,
