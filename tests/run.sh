@@ -221,10 +221,8 @@ OCL_ICD_VENDORS=$pocl stage pocl 'all tests on PoCL' run_tests pocl gcc 'Portabl
 OCL_ICD_VENDORS=$root/.deps/intel.icd stage intel "all tests on Intel's CPU runtime" run_tests intel clang 'Intel(R) OpenCL'
 OCL_ICD_VENDORS=/etc/OpenCL/vendors/rusticl.icd RUSTICL_ENABLE=llvmpipe CLATTN_TEST_SIZE=small \
     stage rusticl 'small tests on rusticl' run_tests rusticl gcc rusticl
-# Oclgrind 21.10 does not know two instructions that its own optimiser makes (freeze, noalias.scope.decl).
 CLATTN_TEST_SIZE=tiny stage oclgrind 'tiny tests on Oclgrind: races, uninitialised reads' \
-    run_tests oclgrind gcc oclgrind \
-    oclgrind --data-races --uninitialized --build-options -cl-opt-disable --log report
+    run_tests oclgrind gcc oclgrind oclgrind --data-races --uninitialized --log report
 OCL_ICD_VENDORS=$pocl ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 \
     LSAN_OPTIONS=suppressions=$root/tests/leaks.supp:print_suppressions=0 \
     stage asan 'all tests with AddressSanitizer and UBSan on PoCL' run_tests asan asan 'Portable Computing Language'
