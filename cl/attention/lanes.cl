@@ -90,19 +90,25 @@ static inline void multiply_keys(ROW_SPACE float *k, long stride, int n, const f
     }
 }
 
-// S = weights, from scores. `hide` gives hidden keys their own weight.
+// S = weights, from scores, and their sum, by sixteens so that rounding does not pile up. `hide` gives hidden keys their
+// own weight.
 static inline void weigh(const bool hide, int n, float16 *S, const float16 top[VECTORS], float16 sum[VECTORS])
 {
-    for (int j = 0; j < n; j++) {
-        FOR_VECTORS
-        {
-            const float16 s = S[j * VECTORS + v];
-            float16 w = ca_exp2_float16(s - top[v]);
-            if (hide)
-                w = s == -INFINITY ? (float16)(CA_HIDDEN_WEIGHT) : w;
-            S[j * VECTORS + v] = w;
-            sum[v] += w;
+    for (int j0 = 0; j0 < n; j0 += 16) {
+        float16 part[VECTORS];
+        FOR_VECTORS part[v] = 0;
+        for (int j = j0; j < min(j0 + 16, n); j++) {
+            FOR_VECTORS
+            {
+                const float16 s = S[j * VECTORS + v];
+                float16 w = ca_exp2_float16(s - top[v]);
+                if (hide)
+                    w = s == -INFINITY ? (float16)(CA_HIDDEN_WEIGHT) : w;
+                S[j * VECTORS + v] = w;
+                part[v] += w;
+            }
         }
+        FOR_VECTORS sum[v] += part[v];
     }
 }
 

@@ -189,10 +189,13 @@ static clattn_status list_output(ca_tensor *slot, const char *name, bool asked, 
     return CLATTN_OK;
 }
 
-/* The last axis is contiguous; a mask may repeat one column. */
+/* The last axis is contiguous; a mask may repeat one column. What has no elements may have any strides. */
 static clattn_status judge_columns(const ca_tensor *t, bool mask)
 {
-    if (t->present && t->extent[3] > 1 && t->stride[3] != 1 && !(mask && t->stride[3] == 0))
+    uint64_t elements;
+    if (!t->present || (ca_tensor_elements(t, &elements) && elements == 0))
+        return CLATTN_OK;
+    if (t->extent[3] > 1 && t->stride[3] != 1 && !(mask && t->stride[3] == 0))
         return ca_fail(CLATTN_INVALID_ARGUMENT, "%s: stride %lld along columns, must be 1%s", t->name,
                        (long long)t->stride[3], mask ? " or 0" : "");
     return CLATTN_OK;

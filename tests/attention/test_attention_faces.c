@@ -133,7 +133,8 @@ static void call_starts_after_its_wait_list(void **state)
             ct_cl_ok(error);
             ct_ok(clattn_attention_enqueue(plan, ct_queue(), &call, 1, &gate, &done));
             assert_non_null(done);
-            ct_cl_ok(clFlush(ct_queue()));
+            if (ct_suite_size() != CT_TINY) /* Oclgrind spins on a flush that has to wait */
+                ct_cl_ok(clFlush(ct_queue()));
             ct_cl_ok(clGetEventInfo(done, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof reached, &reached, NULL));
             assert_int_not_equal(reached, CL_COMPLETE);
             ct_cl_ok(clEnqueueWriteBuffer(clattn_context_queue(ct_context()), c.q.buffer, CL_TRUE, 0,
