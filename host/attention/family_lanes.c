@@ -1,5 +1,5 @@
 /* host/attention/family_lanes.c: fused attention for CPUs, queries in SIMD lanes: cl/attention/lanes.cl. Rows of the table
- * give the queries of a work-item and the keys of a block at head size 64. */
+ * give the queries of a work-item and the keys of a block up to head size 96. */
 #include "attention/fused.h"
 
 #include <stdio.h>

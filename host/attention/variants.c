@@ -11,9 +11,9 @@
 
 const ca_variant ca_variants[] = {
     /* name, family, devices, float width, heads, len_q, queries, keys, gemm, why */
-    { "lanes-16", &ca_family_lanes, CL_DEVICE_TYPE_CPU, 4, 1, 1024, 16, 16, 256, NULL,
+    { "lanes-16", &ca_family_lanes, CL_DEVICE_TYPE_CPU, 4, 1, 1024, 16, 16, 128, NULL,
       "fused, queries in SIMD lanes; up to 16 queries leave no lane of a wider tile idle" },
-    { "lanes-48", &ca_family_lanes, CL_DEVICE_TYPE_CPU, 4, 1, 1024, ANY_SIZE, 48, 256, NULL,
+    { "lanes-48", &ca_family_lanes, CL_DEVICE_TYPE_CPU, 4, 1, 1024, ANY_SIZE, 48, 128, NULL,
       "fused, queries in SIMD lanes" },
     { "tiles-32", &ca_family_tiles, ANY_DEVICE, 1, 1, 128, ANY_SIZE, 32, 32, NULL,
       "fused, tiled in local memory; no GPU has measured it" },
