@@ -60,7 +60,8 @@ static inline void transpose(float16 t[16])
 }
 
 // Scores of n keys into S, and their lane-wise maximum. Rows past the last key are read as the last key.
-static inline void multiply_keys(ROW_SPACE float *k, long stride, int n, const float16 *Qt, float16 *S, float16 top[VECTORS])
+static inline void multiply_keys(ROW_SPACE float *k, long stride, int n, const float16 *Qt, float16 *S,
+                                 float16 top[VECTORS])
 {
     for (int j = 0; j < n; j += 8) {
         ROW_SPACE float *row[8];
@@ -169,9 +170,9 @@ static inline bool all_finite(ROW_SPACE float *x, long stride, int n)
 }
 
 // Softcap, bias and masks over the scores of keys j0 .. j0 + n - 1, and the maximum anew.
-static inline void judge_scores(const ca_params *p, __global const uchar *keep, __global const BIAS_STORAGE *bias, int b, int h,
-                         int first, int rows, int j0, int n, const int16 from[VECTORS], const int16 to[VECTORS],
-                         float16 *S, float16 top[VECTORS])
+static inline void judge_scores(const ca_params *p, __global const uchar *keep, __global const BIAS_STORAGE *bias,
+                                int b, int h, int first, int rows, int j0, int n, const int16 from[VECTORS],
+                                const int16 to[VECTORS], float16 *S, float16 top[VECTORS])
 {
     const bool convert = p->softcap != 0 || HAS_BIAS;
     if (p->softcap != 0)
@@ -207,9 +208,10 @@ static inline void judge_scores(const ca_params *p, __global const uchar *keep, 
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void lanes(const ca_params p, __global const STORAGE *restrict q, __global const STORAGE *restrict k,
-           __global const STORAGE *restrict v_, __global STORAGE *restrict out, __global float *restrict lse,
+           __global const STORAGE *restrict values, __global STORAGE *restrict out, __global float *restrict lse,
            __global const uchar *restrict keep, __global const BIAS_STORAGE *restrict bias,
-           __global const float *restrict sinks, __global const int *restrict rows_q, __global const int *restrict rows_kv)
+           __global const float *restrict sinks, __global const int *restrict rows_q,
+           __global const int *restrict rows_kv)
 {
     const int first = get_group_id(0) * QUERIES, h = get_group_id(1), b = get_group_id(2);
     ca_rows r;
@@ -268,12 +270,12 @@ void lanes(const ca_params p, __global const STORAGE *restrict q, __global const
         total[v] = sink == -INFINITY ? 0.0f : 1.0f;
     }
     k += ca_at(&p.k, b, h / p.group, r.first_kv);
-    v_ += ca_at(&p.v, b, h / p.group, r.first_kv);
+    values += ca_at(&p.v, b, h / p.group, r.first_kv);
 
     for (int j0 = any_from; j0 <= any_to; j0 += BLOCK) {
         const int n = min(BLOCK, any_to + 1 - j0);
         const bool judged = p.has_keep || HAS_BIAS || p.softcap != 0 || j0 < all_from || j0 + n - 1 > all_to;
-        float16 old[VECTORS], shrink[VECTORS], sum[VECTORS], floor_[VECTORS];
+        float16 old[VECTORS], shrink[VECTORS], sum[VECTORS], level[VECTORS];
         FOR_VECTORS old[v] = top[v];
         multiply_keys(AS_ROWS(k + j0 * p.k.row, p.k.row, n, D, scratch), ROW_STRIDE(p.k.row, D), n, Qt, S, top);
         if (judged) {
@@ -282,17 +284,17 @@ void lanes(const ca_params p, __global const STORAGE *restrict q, __global const
         }
         FOR_VECTORS
         {
-            floor_[v] = top[v] == -INFINITY ? (float16)(0.0f) : top[v];
-            shrink[v] = ca_exp2_float16(old[v] - floor_[v]);
+            level[v] = top[v] == -INFINITY ? (float16)(0.0f) : top[v];
+            shrink[v] = ca_exp2_float16(old[v] - level[v]);
             sum[v] = 0;
         }
         if (judged)
-            weigh(true, n, S, floor_, sum);
+            weigh(true, n, S, level, sum);
         else
-            weigh(false, n, S, floor_, sum);
+            weigh(false, n, S, level, sum);
         FOR_VECTORS total[v] = total[v] * shrink[v] + sum[v];
 
-        ROW_SPACE float *x = AS_ROWS(v_ + j0 * p.v.row, p.v.row, n, DV, scratch);
+        ROW_SPACE float *x = AS_ROWS(values + j0 * p.v.row, p.v.row, n, DV, scratch);
         const long stride = ROW_STRIDE(p.v.row, DV);
         if (judged && !all_finite(x, stride, n)) {
             multiply_values_guarded(x, stride, n, S, shrink, Ot);

@@ -18,7 +18,8 @@ static inline void ca_find_rows(const ca_params *p, __global const int *rows_q, 
         r->first_q = clamp(q, 0L, p->total_q);
         r->first_kv = clamp(kv, 0L, p->total_kv);
         r->len_q = (int)clamp(rows_q[p->rows_q_offset + b + 1] - q, 0L, min((long)p->len_q, p->total_q - r->first_q));
-        r->len_kv = (int)clamp(rows_kv[p->rows_kv_offset + b + 1] - kv, 0L, min((long)p->len_kv, p->total_kv - r->first_kv));
+        r->len_kv =
+            (int)clamp(rows_kv[p->rows_kv_offset + b + 1] - kv, 0L, min((long)p->len_kv, p->total_kv - r->first_kv));
     } else {
         if (p->has_rows_q)
             r->len_q = clamp(rows_q[p->rows_q_offset + b], 0, p->len_q);

@@ -42,8 +42,8 @@ static inline bool ca_is_hidden(float weight)
 
 // The score in base 2 of query (b, h, i) and key j, from its dot product times scale; -inf when it is hidden. The caller
 // has judged the interval of rows.cl.
-static inline float ca_score(const ca_params *p, __global const uchar *keep, __global const BIAS_STORAGE *bias, int b, int h,
-                      int i, int j, float s)
+static inline float ca_score(const ca_params *p, __global const uchar *keep, __global const BIAS_STORAGE *bias, int b,
+                             int h, int i, int j, float s)
 {
     if (p->softcap != 0)
         s = p->softcap * tanh(s / p->softcap);

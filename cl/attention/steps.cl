@@ -34,8 +34,9 @@ void pack(const ca_params p, const ca_view view, const int is_query, const int e
 // Groups: rows, z * group.
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
 void softmax(const ca_params p, const int z0, const int row0, __global float *restrict S, __global float *restrict lse,
-             __global int *restrict flag, __global const uchar *restrict keep, __global const BIAS_STORAGE *restrict bias,
-             __global const float *restrict sinks, __global const int *restrict rows_q, __global const int *restrict rows_kv)
+             __global int *restrict flag, __global const uchar *restrict keep,
+             __global const BIAS_STORAGE *restrict bias, __global const float *restrict sinks,
+             __global const int *restrict rows_q, __global const int *restrict rows_kv)
 {
     __local float shared[ITEMS];
     const int item = get_local_id(0), i = row0 + get_group_id(0);

@@ -39,9 +39,11 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
 void tiles(const ca_params p, __global const STORAGE *restrict q, __global const STORAGE *restrict k,
            __global const STORAGE *restrict v, __global STORAGE *restrict out, __global float *restrict lse,
            __global const uchar *restrict keep, __global const BIAS_STORAGE *restrict bias,
-           __global const float *restrict sinks, __global const int *restrict rows_q, __global const int *restrict rows_kv)
+           __global const float *restrict sinks, __global const int *restrict rows_q,
+           __global const int *restrict rows_kv)
 {
-    __local float query_tile[QUERIES][D + 1], tile[KEYS][CHUNK + 1], weight[QUERIES][KEYS + 1], shared[QUERIES][ITEMS_X];
+    __local float query_tile[QUERIES][D + 1], tile[KEYS][CHUNK + 1], weight[QUERIES][KEYS + 1];
+    __local float shared[QUERIES][ITEMS_X];
 
     const uint item = get_local_id(0);
     const int x = item % ITEMS_X, y0 = item / ITEMS_X * ROWS;

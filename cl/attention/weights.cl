@@ -18,8 +18,9 @@ static inline float score_of(const ca_params *p, const ca_rows *r, __global cons
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
 void weights(const ca_params p, __global const STORAGE *restrict q, __global const STORAGE *restrict k,
-             __global float *restrict out, __global const uchar *restrict keep, __global const BIAS_STORAGE *restrict bias,
-             __global const float *restrict sinks, __global const int *restrict rows_q, __global const int *restrict rows_kv)
+             __global float *restrict out, __global const uchar *restrict keep,
+             __global const BIAS_STORAGE *restrict bias, __global const float *restrict sinks,
+             __global const int *restrict rows_q, __global const int *restrict rows_kv)
 {
     __local float shared[ITEMS];
     const int i = get_group_id(0), b = get_group_id(2), item = get_local_id(0);
