@@ -137,7 +137,7 @@ run_program() { # FOLDER PROGRAM [LAUNCHER...]
     local program=$2 status=0 passed failed
     mkdir -p "$1" && cd "$1" || return
     shift 2
-    timeout --kill-after=10 $PROGRAM_SECONDS "$@" "$program" >output 2>&1 || status=$?
+    timeout --foreground --kill-after=10 $PROGRAM_SECONDS "$@" "$program" >output 2>&1 || status=$?
     passed=$(sum_of PASSED)
     failed=$(($(sum_of FAILED) + $(sum_of SKIPPED))) # what was not run has not passed
     if [ -s report ]; then # Oclgrind's exit status hides what it found
