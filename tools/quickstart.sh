@@ -15,10 +15,15 @@ compgen -G '/etc/OpenCL/vendors/*.icd' >/dev/null || packages+=(pocl-opencl-icd)
 install_packages build/apt.log "${packages[@]}"
 
 echo 'configuring and building into build/'
-cmake -S . -B build -G Ninja >build/configure.log 2>&1 ||
+generator=(-G Ninja)
+[ ! -e build/CMakeCache.txt ] || generator=() # the one that build/ has
+cmake -S . -B build "${generator[@]}" >build/configure.log 2>&1 ||
     die "cmake failed: $(grep -m1 -A1 'CMake Error' build/configure.log | paste -sd' '); see build/configure.log"
-cmake --build build >build/build.log 2>&1 ||
+cmake --build build --parallel "$(nproc)" >build/build.log 2>&1 ||
     die "the build failed: $(grep -m1 -E 'error:|undefined reference' build/build.log || tail -n1 build/build.log); see build/build.log"
+
+build/tools/clattn probe >build/probe.log 2>&1 ||
+    die "no OpenCL device: $(tail -n1 build/probe.log); apt-get install pocl-opencl-icd makes one of the CPU"
 
 data=tests/data/minilm.safetensors
 echo "running layer 0's attention of all-MiniLM-L6-v2, two sentences, 12 heads"
