@@ -1,5 +1,5 @@
-/* host/attention/family_lanes.c: fused attention for CPUs, queries in SIMD lanes: cl/attention/lanes.cl. Rows of the table
- * give the queries of a work-item and the keys of a block up to head size 96. */
+/* host/attention/family_lanes.c: fused attention for CPUs, queries in SIMD lanes: cl/attention/lanes.cl. Rows
+ * of the table give the queries of a work-item and the keys of a block up to head size 96. */
 #include "attention/fused.h"
 
 #include <stdio.h>
@@ -23,13 +23,15 @@ static int block_keys(const ca_variant *row, const ca_problem *problem)
     return keys;
 }
 
-static clattn_status create(const ca_variant *row, clattn_context *context, const ca_problem *problem, void **state,
-                            size_t *workspace_bytes)
+static clattn_status create(const ca_variant *row, clattn_context *context, const ca_problem *problem,
+                            void **state, size_t *workspace_bytes)
 {
     char options[64];
-    snprintf(options, sizeof options, "-DVECTORS=%d -DBLOCK=%d", row->queries / LANES, block_keys(row, problem));
+    snprintf(options, sizeof options, "-DVECTORS=%d -DBLOCK=%d", row->queries / LANES,
+             block_keys(row, problem));
     *workspace_bytes = 0;
-    return ca_fused_create(&(ca_fused_kernel){ "attention/lanes.cl", "lanes", options, 1 }, row, context, problem, state);
+    return ca_fused_create(&(ca_fused_kernel){ "attention/lanes.cl", "lanes", options, 1 }, row, context,
+                           problem, state);
 }
 
 const ca_family ca_family_lanes = { refuse, create, ca_fused_destroy, ca_fused_enqueue };

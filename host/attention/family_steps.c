@@ -1,6 +1,7 @@
-/* host/attention/family_steps.c: attention in three steps, for any device and any head size: scores by a matrix product,
- * one kernel for masks and softmax, output by a matrix product. Works through chunks of heads, queries and keys that keep
- * the workspace within its bound. Kernels: cl/attention/steps.cl; products: host/gemm. */
+/* host/attention/family_steps.c: attention in three steps, for any device and any head size: scores by a
+ * matrix product, one kernel for masks and softmax, output by a matrix product. Works through chunks of
+ * heads, queries and keys that keep the workspace within its bound. Kernels: cl/attention/steps.cl; products:
+ * host/gemm. */
 #include "attention/variants.h"
 #include "base/program.h"
 #include "gemm/gemm.h"
@@ -37,11 +38,12 @@ static int64_t most(int64_t a, int64_t b)
 }
 
 /* Bytes of each part of the workspace, at least one element; their sum. False when it exceeds `bound`. */
-static bool part_bytes(const ca_problem *problem, chunk c, size_t align, uint64_t bound, uint64_t bytes[PARTS],
-                       uint64_t *total)
+static bool part_bytes(const ca_problem *problem, chunk c, size_t align, uint64_t bound,
+                       uint64_t bytes[PARTS], uint64_t *total)
 {
     const clattn_attention_desc *d = &problem->desc;
-    const double rows = (double)c.zs * (double)problem->group * (double)c.rows, keys = (double)c.zs * (double)c.keys;
+    const double rows = (double)c.zs * (double)problem->group * (double)c.rows,
+                 keys = (double)c.zs * (double)c.keys;
     const double elements[PARTS] = { [PART_Q] = rows * (double)d->d_qk,
                                      [PART_KV] = keys * (double)most(d->d_qk, d->d_v),
                                      [PART_S] = rows * (double)d->len_kv,
@@ -64,8 +66,10 @@ static bool fits(const ca_problem *problem, chunk c, size_t align, uint64_t boun
     return part_bytes(problem, c, align, bound, bytes, &total);
 }
 
-/* The largest value of *field, from 1 to `limit`, that keeps the chunk within the bound; 0 when not even 1 does. */
-static int64_t grow(const ca_problem *problem, chunk *c, int64_t *field, int64_t limit, uint64_t bound, size_t align)
+/* The largest value of *field, from 1 to `limit`, that keeps the chunk within the bound; 0 when not even 1
+ * does. */
+static int64_t grow(const ca_problem *problem, chunk *c, int64_t *field, int64_t limit, uint64_t bound,
+                    size_t align)
 {
     int64_t good = 0, bad = most(limit, 1) + 1;
     while (bad - good > 1) {
@@ -79,8 +83,8 @@ static int64_t grow(const ca_problem *problem, chunk *c, int64_t *field, int64_t
     return good;
 }
 
-/* Half of the bound for keys first, then queries, then keys again, then pairs of batch and head. False when one query
- * with all its scores does not fit. */
+/* Half of the bound for keys first, then queries, then keys again, then pairs of batch and head. False when
+ * one query with all its scores does not fit. */
 static bool choose_chunk(const ca_problem *problem, uint64_t bound, size_t align, chunk *c)
 {
     const clattn_attention_desc *d = &problem->desc;
@@ -110,7 +114,8 @@ static bool refuse(const ca_variant *row, const clattn_context *context, const c
     const uint64_t bound = bound_bytes(context, problem);
     if (choose_chunk(problem, bound, align, &c))
         return false;
-    snprintf(reason, CLATTN_TEXT_BYTES, "the scores of one query over %lld keys, %lld heads a key, exceed its bound of %llu bytes",
+    snprintf(reason, CLATTN_TEXT_BYTES,
+             "the scores of one query over %lld keys, %lld heads a key, exceed its bound of %llu bytes",
              (long long)problem->desc.len_kv, (long long)problem->group, (unsigned long long)bound);
     return true;
 }
@@ -148,7 +153,8 @@ static clattn_status create_workspace(steps_state *s, const clattn_context *cont
     cl_buffer_region region = { 0, 0 };
     for (int i = 0; i < PARTS; i++) {
         region.size = (size_t)bytes[i];
-        s->part[i] = clCreateSubBuffer(s->workspace, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &region, &error);
+        s->part[i] =
+            clCreateSubBuffer(s->workspace, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &region, &error);
         if (error)
             return ca_fail_cl(error, "clCreateSubBuffer", "the workspace");
         region.origin += region.size;
@@ -156,11 +162,16 @@ static clattn_status create_workspace(steps_state *s, const clattn_context *cont
     return CLATTN_OK;
 }
 
-static clattn_status create(const ca_variant *row, clattn_context *context, const ca_problem *problem, void **state,
-                            size_t *workspace_bytes)
+static clattn_status create(const ca_variant *row, clattn_context *context, const ca_problem *problem,
+                            void **state, size_t *workspace_bytes)
 {
-    static const char *const sources[] = { "attention/params.h", "base/types.cl",      "base/group.cl", "attention/rows.cl",
-                                           "attention/score.cl", "attention/steps.cl", NULL };
+    static const char *const sources[] = { "attention/params.h",
+                                           "base/types.cl",
+                                           "base/group.cl",
+                                           "attention/rows.cl",
+                                           "attention/score.cl",
+                                           "attention/steps.cl",
+                                           NULL };
     clattn_status status;
     *state = NULL;
     steps_state *s = calloc(1, sizeof *s);
@@ -183,17 +194,20 @@ static clattn_status create(const ca_variant *row, clattn_context *context, cons
     return CLATTN_OK;
 }
 
-/* ---- One round ---------------------------------------------------------------------------------------------- */
+/* ---- One round ----------------------------------------------------------------------------------------- */
 
 typedef struct argument {
     size_t bytes;
     const void *value;
 } argument;
 
-#define ARG(x) { sizeof(x), &(x) }
+#define ARG(x)                                                                                               \
+    {                                                                                                        \
+        sizeof(x), &(x)                                                                                      \
+    }
 
-static clattn_status launch(cl_command_queue queue, cl_kernel kernel, const char *name, const argument *arguments,
-                            size_t count, const size_t groups[3])
+static clattn_status launch(cl_command_queue queue, cl_kernel kernel, const char *name,
+                            const argument *arguments, size_t count, const size_t groups[3])
 {
     clattn_status status = CLATTN_OK;
     for (size_t i = 0; !status && i < count; i++)
@@ -223,12 +237,18 @@ static clattn_status pack(const round_state *r, ca_slot slot, part to, int64_t r
     const cl_int first = (cl_int)row0, columns = (cl_int)r->call->tensor[slot].extent[3];
     const ca_view view = slot == CA_Q ? r->params.q : slot == CA_K ? r->params.k : r->params.v;
     const ca_tensor *t = r->call->tensor;
-    const argument arguments[] = { ARG(r->params),         ARG(view),
-                                   ARG(is_query),          ARG(each),
-                                   ARG(r->z0),             ARG(first),
-                                   ARG(columns),           ARG(guard),
-                                   ARG(t[slot].buffer),    ARG(r->s->part[to]),
-                                   ARG(r->s->part[PART_FLAG]), ARG(t[CA_ROWS_Q].buffer),
+    const argument arguments[] = { ARG(r->params),
+                                   ARG(view),
+                                   ARG(is_query),
+                                   ARG(each),
+                                   ARG(r->z0),
+                                   ARG(first),
+                                   ARG(columns),
+                                   ARG(guard),
+                                   ARG(t[slot].buffer),
+                                   ARG(r->s->part[to]),
+                                   ARG(r->s->part[PART_FLAG]),
+                                   ARG(t[CA_ROWS_Q].buffer),
                                    ARG(t[CA_ROWS_KV].buffer) };
     const size_t groups[3] = { column_groups(columns), (size_t)rows, (size_t)(r->zs * each) };
     return launch(r->queue, r->s->pack, "pack", arguments, sizeof arguments / sizeof *arguments, groups);
@@ -237,25 +257,36 @@ static clattn_status pack(const round_state *r, ca_slot slot, part to, int64_t r
 static clattn_status softmax(const round_state *r)
 {
     const ca_tensor *t = r->call->tensor;
-    const argument arguments[] = { ARG(r->params),           ARG(r->z0),
-                                   ARG(r->row0),             ARG(r->s->part[PART_S]),
-                                   ARG(t[CA_LSE].buffer),    ARG(r->s->part[PART_FLAG]),
-                                   ARG(t[CA_KEEP].buffer),   ARG(t[CA_BIAS].buffer),
-                                   ARG(t[CA_SINKS].buffer),  ARG(t[CA_ROWS_Q].buffer),
+    const argument arguments[] = { ARG(r->params),
+                                   ARG(r->z0),
+                                   ARG(r->row0),
+                                   ARG(r->s->part[PART_S]),
+                                   ARG(t[CA_LSE].buffer),
+                                   ARG(r->s->part[PART_FLAG]),
+                                   ARG(t[CA_KEEP].buffer),
+                                   ARG(t[CA_BIAS].buffer),
+                                   ARG(t[CA_SINKS].buffer),
+                                   ARG(t[CA_ROWS_Q].buffer),
                                    ARG(t[CA_ROWS_KV].buffer) };
     const size_t groups[3] = { (size_t)r->rows, (size_t)(r->zs * r->params.group), 1 };
-    return launch(r->queue, r->s->softmax, "softmax", arguments, sizeof arguments / sizeof *arguments, groups);
+    return launch(r->queue, r->s->softmax, "softmax", arguments, sizeof arguments / sizeof *arguments,
+                  groups);
 }
 
 static clattn_status finish(const round_state *r)
 {
     const ca_tensor *t = r->call->tensor;
     const cl_int columns = (cl_int)r->s->problem.desc.d_v;
-    const argument arguments[] = { ARG(r->params),           ARG(r->z0),
-                                   ARG(r->row0),             ARG(columns),
-                                   ARG(r->s->part[PART_O]),  ARG(r->s->part[PART_S]),
-                                   ARG(t[CA_V].buffer),      ARG(t[CA_OUT].buffer),
-                                   ARG(r->s->part[PART_FLAG]), ARG(t[CA_ROWS_Q].buffer),
+    const argument arguments[] = { ARG(r->params),
+                                   ARG(r->z0),
+                                   ARG(r->row0),
+                                   ARG(columns),
+                                   ARG(r->s->part[PART_O]),
+                                   ARG(r->s->part[PART_S]),
+                                   ARG(t[CA_V].buffer),
+                                   ARG(t[CA_OUT].buffer),
+                                   ARG(r->s->part[PART_FLAG]),
+                                   ARG(t[CA_ROWS_Q].buffer),
                                    ARG(t[CA_ROWS_KV].buffer) };
     const size_t groups[3] = { column_groups(columns), (size_t)r->rows, (size_t)(r->zs * r->params.group) };
     return launch(r->queue, r->s->finish, "finish", arguments, sizeof arguments / sizeof *arguments, groups);
@@ -266,16 +297,17 @@ static clattn_status multiply_keys(const round_state *r, int64_t key0, int64_t k
 {
     const size_t rows = (size_t)(r->params.group * r->rows), d = (size_t)r->s->problem.desc.d_qk;
     const size_t len_kv = (size_t)r->call->len_kv;
-    return ca_gemm_enqueue(r->s->gemm, r->queue,
-                           &(ca_gemm_problem){ .batch = (size_t)r->zs,
-                                               .m = rows,
-                                               .n = (size_t)keys,
-                                               .k = d,
-                                               .transpose_b = true,
-                                               .alpha = r->params.scale,
-                                               .a = { r->s->part[PART_Q], 0, d, rows * d },
-                                               .b = { r->s->part[PART_KV], 0, d, (size_t)keys * d },
-                                               .c = { r->s->part[PART_S], (size_t)key0, len_kv, rows * len_kv } });
+    return ca_gemm_enqueue(
+        r->s->gemm, r->queue,
+        &(ca_gemm_problem){ .batch = (size_t)r->zs,
+                            .m = rows,
+                            .n = (size_t)keys,
+                            .k = d,
+                            .transpose_b = true,
+                            .alpha = r->params.scale,
+                            .a = { r->s->part[PART_Q], 0, d, rows * d },
+                            .b = { r->s->part[PART_KV], 0, d, (size_t)keys * d },
+                            .c = { r->s->part[PART_S], (size_t)key0, len_kv, rows * len_kv } });
 }
 
 /* O = S V, added up over the chunks of keys. */
@@ -283,16 +315,17 @@ static clattn_status multiply_values(const round_state *r, int64_t key0, int64_t
 {
     const size_t rows = (size_t)(r->params.group * r->rows), d = (size_t)r->s->problem.desc.d_v;
     const size_t len_kv = (size_t)r->call->len_kv;
-    return ca_gemm_enqueue(r->s->gemm, r->queue,
-                           &(ca_gemm_problem){ .batch = (size_t)r->zs,
-                                               .m = rows,
-                                               .n = d,
-                                               .k = (size_t)keys,
-                                               .alpha = 1,
-                                               .beta = key0 ? 1 : 0,
-                                               .a = { r->s->part[PART_S], (size_t)key0, len_kv, rows * len_kv },
-                                               .b = { r->s->part[PART_KV], 0, d, (size_t)keys * d },
-                                               .c = { r->s->part[PART_O], 0, d, rows * d } });
+    return ca_gemm_enqueue(
+        r->s->gemm, r->queue,
+        &(ca_gemm_problem){ .batch = (size_t)r->zs,
+                            .m = rows,
+                            .n = d,
+                            .k = (size_t)keys,
+                            .alpha = 1,
+                            .beta = key0 ? 1 : 0,
+                            .a = { r->s->part[PART_S], (size_t)key0, len_kv, rows * len_kv },
+                            .b = { r->s->part[PART_KV], 0, d, (size_t)keys * d },
+                            .c = { r->s->part[PART_O], 0, d, rows * d } });
 }
 
 static clattn_status play_round(const round_state *r)

@@ -1,5 +1,5 @@
-/* host/attention/family_tiles.c: fused attention for GPUs, tiled in local memory: cl/attention/tiles.cl. Rows of the table
- * give the queries and keys of a tile. */
+/* host/attention/family_tiles.c: fused attention for GPUs, tiled in local memory: cl/attention/tiles.cl. Rows
+ * of the table give the queries and keys of a tile. */
 #include "attention/fused.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@ enum { ITEMS_A_ROW = 8, ROWS_AN_ITEM = 4, CHUNK = 64 }; /* as in tiles.cl */
 
 static size_t work_items(const ca_variant *row)
 {
-    return (size_t)(row->queries / ROWS_AN_ITEM * ITEMS_A_ROW);
+    return (size_t)row->queries / ROWS_AN_ITEM * ITEMS_A_ROW;
 }
 
 /* The kernel's __local arrays. */
@@ -27,21 +27,21 @@ static bool refuse(const ca_variant *row, const clattn_context *context, const c
         snprintf(reason, CLATTN_TEXT_BYTES, "it needs %llu bytes of local memory; the device has %llu",
                  (unsigned long long)need, (unsigned long long)have);
     else if (work_items(row) > context->device.max_work_group)
-        snprintf(reason, CLATTN_TEXT_BYTES, "it needs work-groups of %zu items; the device takes %zu", work_items(row),
-                 context->device.max_work_group);
+        snprintf(reason, CLATTN_TEXT_BYTES, "it needs work-groups of %zu items; the device takes %zu",
+                 work_items(row), context->device.max_work_group);
     else
         return false;
     return true;
 }
 
-static clattn_status create(const ca_variant *row, clattn_context *context, const ca_problem *problem, void **state,
-                            size_t *workspace_bytes)
+static clattn_status create(const ca_variant *row, clattn_context *context, const ca_problem *problem,
+                            void **state, size_t *workspace_bytes)
 {
     char options[64];
     snprintf(options, sizeof options, "-DQUERIES=%d -DKEYS=%d", row->queries, row->keys);
     *workspace_bytes = 0;
-    return ca_fused_create(&(ca_fused_kernel){ "attention/tiles.cl", "tiles", options, work_items(row) }, row, context,
-                           problem, state);
+    return ca_fused_create(&(ca_fused_kernel){ "attention/tiles.cl", "tiles", options, work_items(row) }, row,
+                           context, problem, state);
 }
 
 const ca_family ca_family_tiles = { refuse, create, ca_fused_destroy, ca_fused_enqueue };

@@ -1,4 +1,5 @@
-/* host/attention/fused.c: life of one fused kernel, whatever is in it. Called by family_lanes.c and family_tiles.c. */
+/* host/attention/fused.c: life of one fused kernel, whatever is in it. Called by family_lanes.c and
+ * family_tiles.c. */
 #include "attention/fused.h"
 #include "base/program.h"
 
@@ -27,8 +28,9 @@ clattn_status ca_fused_create(const ca_fused_kernel *kernel, const ca_variant *r
     s->queries = row->queries;
     s->work_items = kernel->work_items;
     char options[256];
-    snprintf(options, sizeof options, "-DTYPE=%s -DBIAS=%s -DD=%lld -DDV=%lld %s", ca_type_name(problem->desc.dtype),
-             ca_bias_name(problem), (long long)problem->desc.d_qk, (long long)problem->desc.d_v, kernel->options);
+    snprintf(options, sizeof options, "-DTYPE=%s -DBIAS=%s -DD=%lld -DDV=%lld %s",
+             ca_type_name(problem->desc.dtype), ca_bias_name(problem), (long long)problem->desc.d_qk,
+             (long long)problem->desc.d_v, kernel->options);
     const clattn_status status = ca_kernel_create(context, sources, options, kernel->name, &s->kernel);
     if (status) {
         ca_fused_destroy(s);
@@ -55,8 +57,8 @@ clattn_status ca_fused_enqueue(void *state, cl_command_queue queue, const ca_cal
     clattn_status status = ca_kernel_arg(s->kernel, s->name, 0, sizeof params, &params);
     for (cl_uint i = 0; !status && i < sizeof order / sizeof *order; i++)
         status = ca_kernel_arg(s->kernel, s->name, i + 1, sizeof(cl_mem), &call->tensor[order[i]].buffer);
-    const size_t groups[3] = { (size_t)((call->len_q + s->queries - 1) / s->queries), (size_t)s->problem.desc.heads_q,
-                               (size_t)call->batch };
+    const size_t groups[3] = { (size_t)((call->len_q + s->queries - 1) / s->queries),
+                               (size_t)s->problem.desc.heads_q, (size_t)call->batch };
     const size_t local[3] = { s->work_items, 1, 1 };
     return status ? status : ca_kernel_enqueue(queue, s->kernel, s->name, groups, local);
 }

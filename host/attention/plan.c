@@ -1,5 +1,5 @@
-/* host/attention/plan.c: the life of a plan: judge the problem, walk the table, build, check a call's arguments, enqueue.
- * Both public faces end here; nn calls it as any program would. */
+/* host/attention/plan.c: the life of a plan: judge the problem, walk the table, build, check a call's
+ * arguments, enqueue. Both public faces end here; nn calls it as any program would. */
 #include "attention/variants.h"
 #include "attention/weights.h"
 
@@ -60,8 +60,8 @@ static clattn_status create_first(clattn_attention_plan *plan)
         const clattn_status status = create_row(plan, row);
         if (status != CLATTN_BUILD_FAILED || plan->context->strict)
             return status;
-        ca_log(plan->context, CLATTN_LOG_WARNING, "kernel %s does not build, the next is tried: %s", row->name,
-               clattn_last_message());
+        ca_log(plan->context, CLATTN_LOG_WARNING, "kernel %s does not build, the next is tried: %s",
+               row->name, clattn_last_message());
         add_reason(reasons, sizeof reasons, row->name, "does not build");
     }
     return ca_fail(CLATTN_UNSUPPORTED, "no kernel takes this problem: %s", reasons);
@@ -110,7 +110,8 @@ clattn_attention_info clattn_attention_plan_info(const clattn_attention_plan *pl
     return (clattn_attention_info){ plan->row->name, plan->row->why, plan->row->gemm, plan->workspace_bytes };
 }
 
-clattn_status clattn_attention_supports(clattn_context *context, const clattn_attention_desc *desc, const char *kernel)
+clattn_status clattn_attention_supports(clattn_context *context, const clattn_attention_desc *desc,
+                                        const char *kernel)
 {
     char reason[CLATTN_TEXT_BYTES];
     ca_problem problem;
@@ -139,8 +140,8 @@ static clattn_status enqueue(clattn_attention_plan *plan, cl_command_queue queue
 }
 
 clattn_status clattn_attention_enqueue(clattn_attention_plan *plan, cl_command_queue queue,
-                                       const clattn_attention_call *call, cl_uint num_wait, const cl_event *wait,
-                                       cl_event *event)
+                                       const clattn_attention_call *call, cl_uint num_wait,
+                                       const cl_event *wait, cl_event *event)
 {
     ca_call judged;
     clattn_status status;

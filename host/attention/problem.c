@@ -1,5 +1,5 @@
-/* host/attention/problem.c: descriptions and calls, judged once. Called by plan.c and by nn; below it sizes are only
- * asserted. Also the public helpers that fill descriptions, calls and mask strides. */
+/* host/attention/problem.c: descriptions and calls, judged once. Called by plan.c and by nn; below it sizes
+ * are only asserted. Also the public helpers that fill descriptions, calls and mask strides. */
 #include "attention/problem.h"
 
 #include <math.h>
@@ -22,7 +22,8 @@ void clattn_attention_desc_init(clattn_attention_desc *desc, int64_t batch, int6
                                      .window_right = -1 };
 }
 
-static void fill_strides(int64_t stride[4], clattn_layout layout, bool packed, int64_t heads, int64_t rows, int64_t columns)
+static void fill_strides(int64_t stride[4], clattn_layout layout, bool packed, int64_t heads, int64_t rows,
+                         int64_t columns)
 {
     const bool rows_inside = layout == CLATTN_BHSD;
     stride[0] = packed ? 0 : heads * rows * columns;
@@ -31,7 +32,8 @@ static void fill_strides(int64_t stride[4], clattn_layout layout, bool packed, i
     stride[3] = 1;
 }
 
-void clattn_attention_call_init(const clattn_attention_desc *desc, clattn_layout layout, clattn_attention_call *call)
+void clattn_attention_call_init(const clattn_attention_desc *desc, clattn_layout layout,
+                                clattn_attention_call *call)
 {
     memset(call, 0, sizeof *call);
     call->batch = desc->batch;
@@ -52,8 +54,8 @@ void clattn_attention_call_init(const clattn_attention_desc *desc, clattn_layout
                  desc->weights == CLATTN_WEIGHTS_MEAN ? 1 : desc->heads_q, desc->len_q, desc->len_kv);
 }
 
-clattn_status clattn_mask_strides(const clattn_attention_desc *desc, clattn_mask_form form, const int64_t *shape,
-                                  int64_t stride[4])
+clattn_status clattn_mask_strides(const clattn_attention_desc *desc, clattn_mask_form form,
+                                  const int64_t *shape, int64_t stride[4])
 {
     /* For each axis of the tensor, the axis of `shape` that it is; -1: not there, which broadcasts. */
     static const struct {
@@ -99,7 +101,8 @@ static clattn_status judge_size(const char *name, int64_t value)
     if (value < 0)
         return ca_fail(CLATTN_INVALID_ARGUMENT, "%s %lld is negative", name, (long long)value);
     if (value > INT32_MAX)
-        return ca_fail(CLATTN_SIZE_OVERFLOW, "%s %lld is over the limit of %d", name, (long long)value, INT32_MAX);
+        return ca_fail(CLATTN_SIZE_OVERFLOW, "%s %lld is over the limit of %d", name, (long long)value,
+                       INT32_MAX);
     return CLATTN_OK;
 }
 
@@ -125,8 +128,8 @@ clattn_status ca_problem_judge(const clattn_attention_desc *desc, ca_problem *pr
             return status;
     }
     if (desc->heads_kv == 0 ? desc->heads_q != 0 : desc->heads_q % desc->heads_kv != 0)
-        return ca_fail(CLATTN_INVALID_SHAPE, "heads_q %lld is not a multiple of heads_kv %lld", (long long)desc->heads_q,
-                       (long long)desc->heads_kv);
+        return ca_fail(CLATTN_INVALID_SHAPE, "heads_q %lld is not a multiple of heads_kv %lld",
+                       (long long)desc->heads_q, (long long)desc->heads_kv);
     if (!clattn_dtype_bytes(desc->dtype))
         return ca_fail(CLATTN_INVALID_ARGUMENT, "dtype %d is unknown", (int)desc->dtype);
     if (desc->bias && !clattn_dtype_bytes(desc->bias_dtype))
@@ -134,7 +137,8 @@ clattn_status ca_problem_judge(const clattn_attention_desc *desc, ca_problem *pr
     if (isinf(desc->scale))
         return ca_fail(CLATTN_INVALID_ARGUMENT, "scale %g is not finite", (double)desc->scale);
     if (!isfinite(desc->softcap) || desc->softcap < 0)
-        return ca_fail(CLATTN_INVALID_ARGUMENT, "softcap %g must be 0 or a positive finite number", (double)desc->softcap);
+        return ca_fail(CLATTN_INVALID_ARGUMENT, "softcap %g must be 0 or a positive finite number",
+                       (double)desc->softcap);
     if (desc->alignment != CLATTN_BOTTOM_RIGHT && desc->alignment != CLATTN_TOP_LEFT)
         return ca_fail(CLATTN_INVALID_ARGUMENT, "alignment %d is unknown", (int)desc->alignment);
     if (desc->window_left < -1 || desc->window_right < -1)
@@ -143,8 +147,9 @@ clattn_status ca_problem_judge(const clattn_attention_desc *desc, ca_problem *pr
     if (desc->weights < CLATTN_WEIGHTS_NONE || desc->weights > CLATTN_WEIGHTS_MEAN)
         return ca_fail(CLATTN_INVALID_ARGUMENT, "weights %d is unknown", (int)desc->weights);
     if (desc->packed && (desc->lengths_q || desc->lengths_kv))
-        return ca_fail(CLATTN_INVALID_ARGUMENT, "packed sequences have their lengths in cu_seqlens: lengths_q and "
-                                                "lengths_kv must be off");
+        return ca_fail(CLATTN_INVALID_ARGUMENT,
+                       "packed sequences have their lengths in cu_seqlens: lengths_q and "
+                       "lengths_kv must be off");
 
     problem->desc = *desc;
     problem->desc.kernel = NULL;
@@ -161,29 +166,30 @@ clattn_status ca_problem_judge(const clattn_attention_desc *desc, ca_problem *pr
 static clattn_status judge_call_size(const char *name, int64_t value, int64_t limit)
 {
     if (value < 0 || value > limit)
-        return ca_fail(CLATTN_INVALID_SHAPE, "call: %s %lld must be 0 to %lld, the description's", name, (long long)value,
-                       (long long)limit);
+        return ca_fail(CLATTN_INVALID_SHAPE, "call: %s %lld must be 0 to %lld, the description's", name,
+                       (long long)value, (long long)limit);
     return CLATTN_OK;
 }
 
 /* Lists one tensor if the description asks for it, and refuses one that it does not ask for. */
-static clattn_status list_input(ca_tensor *slot, const char *name, bool asked, const clattn_input *in, size_t bytes,
-                                int64_t b, int64_t h, int64_t r, int64_t c)
+static clattn_status list_input(ca_tensor *slot, const char *name, bool asked, const clattn_input *in,
+                                size_t bytes, int64_t b, int64_t h, int64_t r, int64_t c)
 {
     if (!asked)
-        return in->buffer || in->host
-                   ? ca_fail(CLATTN_INVALID_ARGUMENT, "%s is given, but the description does not ask for it", name)
-                   : CLATTN_OK;
+        return in->buffer || in->host ? ca_fail(CLATTN_INVALID_ARGUMENT,
+                                                "%s is given, but the description does not ask for it", name)
+                                      : CLATTN_OK;
     *slot = ca_tensor_in(name, in, bytes, (const int64_t[4]){ b, h, r, c });
     return CLATTN_OK;
 }
 
-static clattn_status list_output(ca_tensor *slot, const char *name, bool asked, const clattn_output *out, size_t bytes,
-                                 int64_t b, int64_t h, int64_t r, int64_t c)
+static clattn_status list_output(ca_tensor *slot, const char *name, bool asked, const clattn_output *out,
+                                 size_t bytes, int64_t b, int64_t h, int64_t r, int64_t c)
 {
     if (!asked)
         return out->buffer || out->host
-                   ? ca_fail(CLATTN_INVALID_ARGUMENT, "%s is given, but the description does not ask for it", name)
+                   ? ca_fail(CLATTN_INVALID_ARGUMENT, "%s is given, but the description does not ask for it",
+                             name)
                    : CLATTN_OK;
     *slot = ca_tensor_out(name, out, bytes, (const int64_t[4]){ b, h, r, c });
     return CLATTN_OK;
@@ -231,27 +237,33 @@ clattn_status ca_call_judge(const ca_problem *problem, const clattn_attention_ca
     judged->total_kv = d->packed ? call->total_kv : 0;
 
     const int64_t b = call->batch, sequences = d->packed ? 1 : b;
-    const int64_t rows_q = d->packed ? call->total_q : call->len_q, rows_kv = d->packed ? call->total_kv : call->len_kv;
+    const int64_t rows_q = d->packed ? call->total_q : call->len_q,
+                  rows_kv = d->packed ? call->total_kv : call->len_kv;
     const size_t bytes = clattn_dtype_bytes(d->dtype);
     const clattn_input sinks = as_list(&call->sinks);
     const clattn_input lengths_q = as_list(&call->lengths_q), lengths_kv = as_list(&call->lengths_kv);
     const clattn_input cu_q = as_list(&call->cu_seqlens_q), cu_kv = as_list(&call->cu_seqlens_kv);
     ca_tensor *t = judged->tensor;
     if ((status = list_input(&t[CA_Q], "q", true, &call->q, bytes, sequences, d->heads_q, rows_q, d->d_qk)) ||
-        (status = list_input(&t[CA_K], "k", true, &call->k, bytes, sequences, d->heads_kv, rows_kv, d->d_qk)) ||
-        (status = list_input(&t[CA_V], "v", true, &call->v, bytes, sequences, d->heads_kv, rows_kv, d->d_v)) ||
-        (status = list_input(&t[CA_KEEP], "keep", d->keep, &call->keep, 1, b, d->heads_q, call->len_q, call->len_kv)) ||
-        (status = list_input(&t[CA_BIAS], "bias", d->bias, &call->bias, clattn_dtype_bytes(d->bias_dtype), b, d->heads_q,
-                             call->len_q, call->len_kv)) ||
+        (status =
+             list_input(&t[CA_K], "k", true, &call->k, bytes, sequences, d->heads_kv, rows_kv, d->d_qk)) ||
+        (status =
+             list_input(&t[CA_V], "v", true, &call->v, bytes, sequences, d->heads_kv, rows_kv, d->d_v)) ||
+        (status = list_input(&t[CA_KEEP], "keep", d->keep, &call->keep, 1, b, d->heads_q, call->len_q,
+                             call->len_kv)) ||
+        (status = list_input(&t[CA_BIAS], "bias", d->bias, &call->bias, clattn_dtype_bytes(d->bias_dtype), b,
+                             d->heads_q, call->len_q, call->len_kv)) ||
         (status = list_input(&t[CA_SINKS], "sinks", d->sinks, &sinks, 4, 1, 1, 1, d->heads_q)) ||
         (status = list_input(&t[CA_ROWS_Q], "lengths_q", d->lengths_q, &lengths_q, 4, 1, 1, 1, b)) ||
         (status = list_input(&t[CA_ROWS_KV], "lengths_kv", d->lengths_kv, &lengths_kv, 4, 1, 1, 1, b)) ||
         (status = list_input(&t[CA_ROWS_Q], "cu_seqlens_q", d->packed, &cu_q, 4, 1, 1, 1, b + 1)) ||
         (status = list_input(&t[CA_ROWS_KV], "cu_seqlens_kv", d->packed, &cu_kv, 4, 1, 1, 1, b + 1)) ||
-        (status = list_output(&t[CA_OUT], "out", true, &call->out, bytes, sequences, d->heads_q, rows_q, d->d_v)) ||
+        (status = list_output(&t[CA_OUT], "out", true, &call->out, bytes, sequences, d->heads_q, rows_q,
+                              d->d_v)) ||
         (status = list_output(&t[CA_LSE], "lse", d->lse, &call->lse, 4, sequences, d->heads_q, rows_q, 1)) ||
-        (status = list_output(&t[CA_WEIGHTS], "weights", d->weights != CLATTN_WEIGHTS_NONE, &call->weights, 4, b,
-                              d->weights == CLATTN_WEIGHTS_MEAN ? d->heads_q > 0 : d->heads_q, call->len_q, call->len_kv)))
+        (status = list_output(&t[CA_WEIGHTS], "weights", d->weights != CLATTN_WEIGHTS_NONE, &call->weights, 4,
+                              b, d->weights == CLATTN_WEIGHTS_MEAN ? d->heads_q > 0 : d->heads_q, call->len_q,
+                              call->len_kv)))
         return status;
     for (int slot = 0; slot < CA_SLOTS; slot++)
         if ((status = judge_columns(&t[slot], slot == CA_KEEP || slot == CA_BIAS)))
@@ -268,8 +280,8 @@ static clattn_status judge_lengths(const ca_tensor *t, int64_t batch, int64_t li
 {
     for (int64_t b = 0; t->present && b < batch; b++)
         if (host_list(t)[b] < 0 || host_list(t)[b] > limit)
-            return ca_fail(CLATTN_INVALID_ARGUMENT, "%s[%lld] is %d, must be 0 to %lld", t->name, (long long)b,
-                           host_list(t)[b], (long long)limit);
+            return ca_fail(CLATTN_INVALID_ARGUMENT, "%s[%lld] is %d, must be 0 to %lld", t->name,
+                           (long long)b, host_list(t)[b], (long long)limit);
     return CLATTN_OK;
 }
 
@@ -281,8 +293,8 @@ static clattn_status judge_cu_seqlens(const ca_tensor *t, int64_t batch, int64_t
     for (int64_t b = 0; b < batch; b++) {
         const int64_t step = (int64_t)cu[b + 1] - cu[b];
         if (step < 0 || step > limit)
-            return ca_fail(CLATTN_INVALID_ARGUMENT, "%s[%lld] is %d after %d: a step must be 0 to %lld", t->name,
-                           (long long)b + 1, cu[b + 1], cu[b], (long long)limit);
+            return ca_fail(CLATTN_INVALID_ARGUMENT, "%s[%lld] is %d after %d: a step must be 0 to %lld",
+                           t->name, (long long)b + 1, cu[b + 1], cu[b], (long long)limit);
     }
     if (cu[batch] > total)
         return ca_fail(CLATTN_INVALID_ARGUMENT, "%s ends at %d, but there are %lld rows", t->name, cu[batch],
@@ -313,7 +325,8 @@ static ca_view view(const ca_tensor *t)
 {
     if (!t->present)
         return (ca_view){ 0, 0, 0, 0 };
-    return (ca_view){ (ca_i64)(t->offset_bytes / t->element_bytes), t->stride[0], t->stride[1], t->stride[2] };
+    return (ca_view){ (ca_i64)(t->offset_bytes / t->element_bytes), t->stride[0], t->stride[1],
+                      t->stride[2] };
 }
 
 ca_params ca_call_params(const ca_problem *problem, const ca_call *call)

@@ -1,5 +1,5 @@
-/* host/attention/problem.h: a description that has been judged, and the tensors of one call. problem.c is the only place
- * that validates sizes; families and the plan rely on it. */
+/* host/attention/problem.h: a description that has been judged, and the tensors of one call. problem.c is the
+ * only place that validates sizes; families and the plan rely on it. */
 #ifndef CA_ATTENTION_PROBLEM_H
 #define CA_ATTENTION_PROBLEM_H
 
@@ -23,7 +23,7 @@ typedef enum ca_slot {
     CA_KEEP,
     CA_BIAS,
     CA_SINKS,
-    CA_ROWS_Q,  /* lengths_q, or cu_seqlens_q when packed */
+    CA_ROWS_Q, /* lengths_q, or cu_seqlens_q when packed */
     CA_ROWS_KV,
     CA_OUT,
     CA_LSE,

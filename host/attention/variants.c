@@ -1,5 +1,5 @@
-/* host/attention/variants.c: the table. One row per kernel variant, best first; the first row that does not refuse a
- * problem computes it. Policy is here, mechanism is in the families. */
+/* host/attention/variants.c: the table. One row per kernel variant, best first; the first row that does not
+ * refuse a problem computes it. Policy is here, mechanism is in the families. */
 #include "attention/variants.h"
 #include "gemm/gemm.h"
 
@@ -39,14 +39,16 @@ bool ca_variant_refuses(const ca_variant *row, const clattn_context *context, co
     if (!(row->devices & device->info.type))
         snprintf(reason, CLATTN_TEXT_BYTES, "it is for CPUs, and the device is not one");
     else if (device->native_float_width < row->min_float_width)
-        snprintf(reason, CLATTN_TEXT_BYTES, "it needs float vectors of %u lanes within a work-item; the device's have %u",
+        snprintf(reason, CLATTN_TEXT_BYTES,
+                 "it needs float vectors of %u lanes within a work-item; the device's have %u",
                  row->min_float_width, device->native_float_width);
     else if (least < row->min_head || most > row->max_head)
-        snprintf(reason, CLATTN_TEXT_BYTES, "it takes head sizes %lld to %lld, not %lld", (long long)row->min_head,
-                 (long long)row->max_head, (long long)(least < row->min_head ? least : most));
+        snprintf(reason, CLATTN_TEXT_BYTES, "it takes head sizes %lld to %lld, not %lld",
+                 (long long)row->min_head, (long long)row->max_head,
+                 (long long)(least < row->min_head ? least : most));
     else if (d->len_q > row->max_len_q)
-        snprintf(reason, CLATTN_TEXT_BYTES, "it takes at most %lld queries, not %lld", (long long)row->max_len_q,
-                 (long long)d->len_q);
+        snprintf(reason, CLATTN_TEXT_BYTES, "it takes at most %lld queries, not %lld",
+                 (long long)row->max_len_q, (long long)d->len_q);
     else if (gemm_reason)
         snprintf(reason, CLATTN_TEXT_BYTES, "%s", gemm_reason);
     else

@@ -1,5 +1,5 @@
-/* host/attention/weights.h: the softmax weights as an output, by a kernel of their own beside any family, so that asking
- * for them changes nothing else. plan.c calls it. */
+/* host/attention/weights.h: the softmax weights as an output, by a kernel of their own beside any family, so
+ * that asking for them changes nothing else. plan.c calls it. */
 #ifndef CA_ATTENTION_WEIGHTS_H
 #define CA_ATTENTION_WEIGHTS_H
 

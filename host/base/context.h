@@ -1,5 +1,5 @@
-/* host/base/context.h: the inside of a context: the device's facts, its OpenCL objects, the programs built so far.
- * Everything above base holds one. */
+/* host/base/context.h: the inside of a context: the device's facts, its OpenCL objects, the programs built so
+ * far. Everything above base holds one. */
 #ifndef CA_BASE_CONTEXT_H
 #define CA_BASE_CONTEXT_H
 
@@ -16,14 +16,16 @@ struct clattn_context {
     char why[CLATTN_TEXT_BYTES];
     char *kernel_dir; /* NULL: the built-in sources */
     bool strict;
-    void (*on_destroy)(clattn_context *context); /* NULL, or called first by destroy: gemm frees what CLBlast keeps */
+    void (*on_destroy)(
+        clattn_context *context); /* NULL, or called first by destroy: gemm frees what CLBlast keeps */
     clattn_log_fn log;
     void *log_user;
     ca_mutex *lock; /* guards programs */
     struct ca_program *programs;
 };
 
-/* The context that NULL stands for in the simple face, opened at first use; `selector` as in clattn_device_pick. */
+/* The context that NULL stands for in the simple face, opened at first use; `selector` as in
+ * clattn_device_pick. */
 clattn_status ca_default_context(const char *selector, clattn_context **context);
 
 /* One line to the log callback, if there is one. */
@@ -32,8 +34,8 @@ void ca_log(const clattn_context *context, clattn_log_level level, const char *f
 /* OK when `queue` belongs to the context and its device and is in order; INVALID_ARGUMENT otherwise. */
 clattn_status ca_queue_check(const clattn_context *context, cl_command_queue queue);
 
-/* Brackets of an enqueueing call, for families that cannot hand a wait list or an event to each command: make the
- * queue wait for the list; then mark the end. `event` may be NULL. */
+/* Brackets of an enqueueing call, for families that cannot hand a wait list or an event to each command: make
+ * the queue wait for the list; then mark the end. `event` may be NULL. */
 clattn_status ca_queue_begin(cl_command_queue queue, cl_uint num_wait, const cl_event *wait);
 clattn_status ca_queue_end(cl_command_queue queue, cl_event *event);
 

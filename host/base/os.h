@@ -17,8 +17,8 @@ typedef enum ca_global_lock { CA_LOCK_DEFAULT_CONTEXT, CA_LOCK_CLBLAST, CA_GLOBA
 void ca_global_lock_acquire(ca_global_lock lock);
 void ca_global_lock_release(ca_global_lock lock);
 
-/* One text per thread, empty at first. Keeping takes a malloc'd text over, frees the one before, and frees it at the end
- * of the thread. */
+/* One text per thread, empty at first. Keeping takes a malloc'd text over, frees the one before, and frees it
+ * at the end of the thread. */
 void ca_thread_keep_text(char *text);
 const char *ca_thread_text(void);
 

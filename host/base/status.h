@@ -1,4 +1,5 @@
-/* host/base/status.h: how a failure is made. Owns this thread's last message and build log. Everybody calls it. */
+/* host/base/status.h: how a failure is made. Owns this thread's last message and build log. Everybody calls
+ * it. */
 #ifndef CA_BASE_STATUS_H
 #define CA_BASE_STATUS_H
 
@@ -10,12 +11,13 @@
 #define CA_PRINTF(text, first)
 #endif
 
-/* Keeps the message for this thread and returns `status`: `return ca_fail(CLATTN_INVALID_SHAPE, "...", ...)`. */
+/* Keeps the message for this thread and returns `status`: `return ca_fail(CLATTN_INVALID_SHAPE, "...", ...)`.
+ */
 clattn_status ca_fail(clattn_status status, const char *format, ...) CA_PRINTF(2, 3);
 
-/* The same for an OpenCL error: the message is "clCreateBuffer: CL_INVALID_VALUE (-30)", with " for `subject`" when
- * subject is not NULL. Allocation failures give OUT_OF_MEMORY, -1001 and CL_DEVICE_NOT_FOUND give NO_DEVICE, the rest
- * CL_FAILED. */
+/* The same for an OpenCL error: the message is "clCreateBuffer: CL_INVALID_VALUE (-30)", with " for
+ * `subject`" when subject is not NULL. Allocation failures give OUT_OF_MEMORY, -1001 and CL_DEVICE_NOT_FOUND
+ * give NO_DEVICE, the rest CL_FAILED. */
 clattn_status ca_fail_cl(cl_int error, const char *call, const char *subject);
 
 /* "CL_INVALID_VALUE", or "unknown OpenCL error". */

@@ -3,8 +3,8 @@
  * A program usually needs three things of this header: clattn_context_create, clattn_last_message and
  * clattn_context_destroy. The simple face of attention.h needs not even those.
  *
- * The library is silent: it never prints, never exits and never reads the environment. What it has to say comes
- * back as a status and a message, or through the log callback of the context.
+ * The library is silent: it never prints, never exits and never reads the environment. What it has to say
+ * comes back as a status and a message, or through the log callback of the context.
  */
 #ifndef CLATTN_CONTEXT_H
 #define CLATTN_CONTEXT_H
@@ -42,7 +42,7 @@ extern "C" {
 /* "major.minor.patch" of the library that is loaded, which may differ from the header's. Never NULL. */
 CLATTN_API const char *clattn_version(void);
 
-/* ---- Status ------------------------------------------------------------------------------------------------- */
+/* ---- Status -------------------------------------------------------------------------------------------- */
 
 /* Every call that can fail returns one of these. X(name, what it means). */
 #define CLATTN_STATUS_LIST(X)                                                                                \
@@ -68,15 +68,16 @@ typedef enum clattn_status {
 /* "CLATTN_INVALID_SHAPE" and the like; "unknown status" for other numbers. Never NULL, static storage. */
 CLATTN_API const char *clattn_status_name(clattn_status status);
 
-/* One line about the last failure in this thread: the value and the rule it broke, without a newline. Empty before the
- * first failure; a success leaves it alone. The text belongs to the thread and lives until its next clattn call. */
+/* One line about the last failure in this thread: the value and the rule it broke, without a newline. Empty
+ * before the first failure; a success leaves it alone. The text belongs to the thread and lives until its
+ * next clattn call. */
 CLATTN_API const char *clattn_last_message(void);
 
-/* The compiler's whole log behind this thread's last CLATTN_BUILD_FAILED; empty when there was none. Same life as
- * clattn_last_message. */
+/* The compiler's whole log behind this thread's last CLATTN_BUILD_FAILED; empty when there was none. Same
+ * life as clattn_last_message. */
 CLATTN_API const char *clattn_last_build_log(void);
 
-/* ---- Devices ------------------------------------------------------------------------------------------------ */
+/* ---- Devices ------------------------------------------------------------------------------------------- */
 
 enum { CLATTN_TEXT_BYTES = 256 }; /* room of every text field below, the final NUL included */
 
@@ -96,41 +97,45 @@ typedef struct clattn_device_info {
     char driver[CLATTN_TEXT_BYTES];
 } clattn_device_info;
 
-/* Lists the devices of every platform, in the loader's order; an index into this list is what a selector's number
- * means. Writes at most `capacity` entries to `devices` (NULL is allowed when capacity is 0) and the number there are
- * to *count. CLATTN_NO_DEVICE with *count = 0 where there is no platform or no device; the message says which. */
+/* Lists the devices of every platform, in the loader's order; an index into this list is what a selector's
+ * number means. Writes at most `capacity` entries to `devices` (NULL is allowed when capacity is 0) and the
+ * number there are to *count. CLATTN_NO_DEVICE with *count = 0 where there is no platform or no device; the
+ * message says which. */
 CLATTN_API clattn_status clattn_devices(size_t capacity, clattn_device_info *devices, size_t *count);
 
-/* The device that `selector` means, as an index of clattn_devices, and in a few words why. Selectors: NULL or "" the
- * best device (one that compiles before one that does not, GPU before accelerator before CPU, then more compute units,
- * then the first); "gpu", "cpu", "accelerator" the best of that type; a number, that index; anything else, the first
- * device whose name or platform contains it, upper or lower case alike. `why` may be NULL.
- * CLATTN_NO_DEVICE where nothing matches. */
+/* The device that `selector` means, as an index of clattn_devices, and in a few words why. Selectors: NULL or
+ * "" the best device (one that compiles before one that does not, GPU before accelerator before CPU, then
+ * more compute units, then the first); "gpu", "cpu", "accelerator" the best of that type; a number, that
+ * index; anything else, the first device whose name or platform contains it, upper or lower case alike. `why`
+ * may be NULL. CLATTN_NO_DEVICE where nothing matches. */
 CLATTN_API clattn_status clattn_device_pick(const char *selector, size_t *index, char why[CLATTN_TEXT_BYTES]);
 
-/* ---- Context ------------------------------------------------------------------------------------------------ */
+/* ---- Context ------------------------------------------------------------------------------------------- */
 
 /* One device, the programs built for it, and a queue. Any number of threads may use one context at once. */
 typedef struct clattn_context clattn_context;
 
 typedef enum clattn_log_level { CLATTN_LOG_INFO, CLATTN_LOG_WARNING } clattn_log_level;
 
-/* Receives one line without a newline: refusals of kernels, failed builds, slow first calls. May be called from any
- * thread that uses the context; `line` is gone when the function returns. It must not call clattn. */
+/* Receives one line without a newline: refusals of kernels, failed builds, slow first calls. May be called
+ * from any thread that uses the context; `line` is gone when the function returns. It must not call clattn.
+ */
 typedef void (*clattn_log_fn)(void *user, clattn_log_level level, const char *line);
 
 /* All zero is the default. */
 typedef struct clattn_context_options {
-    const char *device;     /* selector of clattn_device_pick; read by clattn_context_create only */
-    const char *kernel_dir; /* read .cl sources from this folder (the repository's cl/) instead of those built in */
-    bool strict;            /* a kernel that fails to build is an error; otherwise the next in the table is tried */
-    clattn_log_fn log;      /* NULL: nobody listens */
+    const char *device; /* selector of clattn_device_pick; read by clattn_context_create only */
+    const char
+        *kernel_dir; /* read .cl sources from this folder (the repository's cl/) instead of those built in */
+    bool strict;     /* a kernel that fails to build is an error; otherwise the next in the table is tried */
+    clattn_log_fn log; /* NULL: nobody listens */
     void *log_user;
 } clattn_context_options;
 
-/* Opens a device with a context and an in-order queue of the library's own. `options` may be NULL. On failure *context
- * is NULL. Errors: NO_DEVICE, NO_COMPILER, OUT_OF_MEMORY, CL_FAILED, INVALID_ARGUMENT. */
-CLATTN_API clattn_status clattn_context_create(const clattn_context_options *options, clattn_context **context);
+/* Opens a device with a context and an in-order queue of the library's own. `options` may be NULL. On failure
+ * *context is NULL. Errors: NO_DEVICE, NO_COMPILER, OUT_OF_MEMORY, CL_FAILED, INVALID_ARGUMENT. */
+CLATTN_API clattn_status clattn_context_create(const clattn_context_options *options,
+                                               clattn_context **context);
 
 /* The same over the caller's OpenCL context and one of its devices; both are retained until destroy. */
 CLATTN_API clattn_status clattn_context_wrap(cl_context cl, cl_device_id device,
@@ -145,8 +150,8 @@ CLATTN_API const char *clattn_context_why(const clattn_context *context);
 CLATTN_API cl_context clattn_context_cl(const clattn_context *context);
 CLATTN_API cl_command_queue clattn_context_queue(const clattn_context *context);
 
-/* Calls that take a NULL context use one that the process shares, opened at first use. This releases it; no other
- * thread may be inside such a call. Nothing happens when there is none. */
+/* Calls that take a NULL context use one that the process shares, opened at first use. This releases it; no
+ * other thread may be inside such a call. Nothing happens when there is none. */
 CLATTN_API void clattn_default_context_release(void);
 
 #ifdef __cplusplus
