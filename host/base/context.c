@@ -171,7 +171,7 @@ cl_command_queue clattn_context_queue(const clattn_context *context)
     return context != NULL ? context->queue : NULL;
 }
 
-/* ---- The contexts that NULL stands for ---- */
+/* ---- The contexts that NULL stands for ----------------------------------------------------------------- */
 
 struct default_context {
     struct default_context *next;
@@ -230,7 +230,7 @@ void clattn_default_context_release(void)
     ca_global_lock_release(CA_LOCK_DEFAULT_CONTEXT);
 }
 
-/* ---- Log and queues ---- */
+/* ---- Log and queues ------------------------------------------------------------------------------------ */
 
 void ca_log(const clattn_context *context, clattn_log_level level, const char *format, ...)
 {

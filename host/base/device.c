@@ -16,7 +16,7 @@
 
 enum { DEFAULT_ALIGN_BYTES = 128, TYPES = 4, BRIEF_BYTES = 1024 };
 
-/* ---- Facts ---- */
+/* ---- Facts --------------------------------------------------------------------------------------------- */
 
 /* Copies without the spaces around it, cut to fit. */
 static void copy_trimmed(const char *text, char out[CLATTN_TEXT_BYTES])
@@ -112,7 +112,7 @@ clattn_status ca_device_read(cl_device_id id, ca_device *device)
     return CLATTN_OK;
 }
 
-/* ---- The list ---- */
+/* ---- The list ------------------------------------------------------------------------------------------ */
 
 typedef struct device_list {
     size_t count;
@@ -234,7 +234,7 @@ clattn_status clattn_devices(size_t capacity, clattn_device_info *devices, size_
     return CLATTN_OK;
 }
 
-/* ---- The pick ---- */
+/* ---- The pick ------------------------------------------------------------------------------------------ */
 
 /* Best first. */
 static const struct {
