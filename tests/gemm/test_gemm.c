@@ -5,6 +5,7 @@
 #include "gemm/gemm.h"
 #include "support/array.h"
 #include "support/cl_shim.h"
+#include "support/clblast.h"
 #include "support/compare.h"
 
 #include <clblast_c.h>
@@ -128,34 +129,10 @@ static void check_case(ca_gemm *gemm, const gemm_case *g)
 
 enum { INDIRECT = 0, DIRECT = 2097151 };
 
-static void override(const char *kernel, size_t count, const char **names, const size_t *values)
-{
-    assert_int_equal(
-        CLBlastOverrideParameters(ct_device(), kernel, CLBlastPrecisionSingle, count, names, values),
-        CLBlastSuccess);
-}
-
 static void override_path(size_t min_indirect_size)
 {
     const char *names[] = { "XGEMM_MIN_INDIRECT_SIZE" };
-    override("GemmRoutine", 1, names, &min_indirect_size);
-}
-
-/* Small tiles for CLBlast: with its own, some devices compile for minutes. */
-static void override_tiles(void)
-{
-    const char *direct_names[] = { "KWID", "MDIMAD", "MDIMCD", "NDIMBD", "NDIMCD",
-                                   "PADA", "PADB",   "VWMD",   "VWND",   "WGD" };
-    const size_t direct[] = { 2, 8, 8, 8, 8, 1, 1, 1, 1, 8 };
-    override("XgemmDirect", sizeof direct / sizeof direct[0], direct_names, direct);
-    const char *transpose_names[] = { "TRA_DIM", "TRA_PAD", "TRA_SHUFFLE", "TRA_WPT" };
-    override("Transpose", 4, transpose_names, (const size_t[]){ 8, 0, 0, 1 });
-    const char *pad_names[] = { "PADTRA_PAD", "PADTRA_TILE", "PADTRA_WPT" };
-    override("Padtranspose", 3, pad_names, (const size_t[]){ 0, 8, 1 });
-    const char *names[] = { "GEMMK", "KREG", "KWG", "KWI", "MDIMA", "MDIMC", "MWG", "NDIMB",
-                            "NDIMC", "NWG",  "SA",  "SB",  "STRM",  "STRN",  "VWM", "VWN" };
-    const size_t indirect[] = { 0, 1, 16, 2, 8, 8, 16, 8, 8, 16, 0, 0, 0, 0, 1, 1 };
-    override("Xgemm", sizeof indirect / sizeof indirect[0], names, indirect);
+    ct_clblast_override("GemmRoutine", 1, names, &min_indirect_size);
 }
 
 /* Calls `check` with a multiplier of every row that the device has; at least one does. */
@@ -367,7 +344,6 @@ static int set_up(void **state)
 {
     const int failed = ct_setup(state);
     override_path(DIRECT);
-    override_tiles();
     return failed;
 }
 

@@ -1,6 +1,8 @@
 /* tests/support/harness.c: owns the context under test and the environment variables of the tests. */
 #include "support/harness.h"
 
+#include "support/clblast.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +57,7 @@ int ct_setup(void **state)
     queue = clCreateCommandQueue(ct_cl(), ct_device(), 0, &error);
     if (!queue)
         stop("clCreateCommandQueue", "no queue on the device");
+    ct_clblast_small_tiles();
     const clattn_device_info *info = clattn_context_device(context);
     print_message("[   INFO   ] device: %s, %s\n", info->name, info->platform);
     return 0;
