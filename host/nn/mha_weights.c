@@ -25,82 +25,89 @@ static float float_from_bf16(uint16_t bits)
     return value;
 }
 
-/* Writes `count` elements of `from` at element `at` of the buffer. */
-static clattn_status upload(clattn_context *context, cl_mem buffer, size_t at, clattn_dtype dtype,
-                            const void *from, size_t count)
+/* `count` elements of `from` as floats; zeros when from is NULL. */
+static void convert(float *to, const void *from, clattn_dtype dtype, size_t count)
 {
-    float *converted = NULL;
-    if (dtype != CLATTN_F32) {
-        converted = malloc(count * sizeof *converted);
-        if (!converted)
-            return ca_fail(CLATTN_OUT_OF_MEMORY, "no host memory for %zu weights", count);
+    if (!from) {
+        memset(to, 0, count * sizeof *to);
+    } else if (dtype == CLATTN_F32) {
+        memcpy(to, from, count * sizeof *to);
+    } else {
         for (size_t i = 0; i < count; i++) {
             uint16_t bits;
             memcpy(&bits, (const char *)from + i * sizeof bits, sizeof bits);
-            converted[i] = dtype == CLATTN_F16 ? float_from_f16(bits) : float_from_bf16(bits);
+            to[i] = dtype == CLATTN_F16 ? float_from_f16(bits) : float_from_bf16(bits);
         }
-        from = converted;
     }
-    const cl_int error = clEnqueueWriteBuffer(context->queue, buffer, CL_TRUE, at * sizeof(float),
-                                              count * sizeof(float), from, 0, NULL, NULL);
-    free(converted);
-    return error == CL_SUCCESS ? CLATTN_OK : ca_fail_cl(error, "clEnqueueWriteBuffer", "weights");
 }
 
-static clattn_status upload_biases(clattn_context *context, const clattn_mha_desc *desc,
-                                   const clattn_mha_weights *w, ca_mha_parameters *p)
+typedef struct part {
+    const void *from;
+    int64_t rows, columns;
+} part;
+
+/* One buffer of all parts, of equal rows, end to end, made and filled in one go. */
+static clattn_status make(clattn_context *context, const char *name, clattn_dtype dtype, const part *parts,
+                          size_t count, cl_mem *buffer)
 {
-    const size_t e = (size_t)desc->embed_dim, bytes = clattn_dtype_bytes(w->dtype);
-    const void *const apart[CA_MHA_PROJECTIONS] = { w->q_proj_bias, w->k_proj_bias, w->v_proj_bias };
-    void *zeros = calloc(e, bytes);
-    if (!zeros)
-        return ca_fail(CLATTN_OUT_OF_MEMORY, "no host memory for biases");
-    clattn_status status = CLATTN_OK;
-    for (size_t i = 0; i < CA_MHA_PROJECTIONS && status == CLATTN_OK; i++) {
-        const void *from = w->in_proj_bias ? (const char *)w->in_proj_bias + i * e * bytes : apart[i];
-        p->has_in_bias |= from != NULL;
-        status = upload(context, p->biases, i * e, w->dtype, from ? from : zeros, e);
+    int64_t columns = 0;
+    for (size_t i = 0; i < count; i++)
+        columns += parts[i].columns;
+    size_t bytes = 0;
+    clattn_status status =
+        ca_mha_buffer(context, name, sizeof(float), parts[0].rows, columns, 1, &bytes, buffer);
+    if (status != CLATTN_OK)
+        return status;
+    float *all = malloc(bytes);
+    if (!all)
+        return ca_fail(CLATTN_OUT_OF_MEMORY, "%s: no host memory for %zu bytes", name, bytes);
+    float *at = all;
+    for (size_t i = 0; i < count; i++) {
+        const size_t part_elements = (size_t)(parts[i].rows * parts[i].columns);
+        convert(at, parts[i].from, dtype, part_elements);
+        at += part_elements;
     }
-    p->has_out_bias = w->out_proj_bias != NULL;
-    if (status == CLATTN_OK)
-        status = upload(context, p->biases, CA_MHA_PROJECTIONS * e, w->dtype,
-                        w->out_proj_bias ? w->out_proj_bias : zeros, e);
-    free(zeros);
-    return status;
+    const cl_int error = clEnqueueWriteBuffer(context->queue, *buffer, CL_TRUE, 0, bytes, all, 0, NULL, NULL);
+    free(all);
+    return error == CL_SUCCESS ? CLATTN_OK : ca_fail_cl(error, "clEnqueueWriteBuffer", name);
+}
+
+/* Part i of three that lie one after the other from `packed` on, or else `apart`. */
+static const void *third(const void *packed, const void *apart, size_t i, size_t bytes)
+{
+    return packed ? (const char *)packed + i * bytes : apart;
 }
 
 clattn_status ca_mha_parameters_create(clattn_context *context, const clattn_mha_desc *desc,
                                        const clattn_mha_weights *w, ca_mha_parameters *p)
 {
     const int64_t e = desc->embed_dim;
-    const int64_t width[CA_MHA_PROJECTIONS] = { e, desc->kdim, desc->vdim };
-    const void *const apart[CA_MHA_PROJECTIONS] = { w->q_proj_weight, w->k_proj_weight, w->v_proj_weight };
-    const size_t bytes = clattn_dtype_bytes(w->dtype);
+    const size_t row = clattn_dtype_bytes(w->dtype) * (size_t)e; /* bytes */
+    const part in_weights[CA_MHA_PROJECTIONS] = {
+        { third(w->in_proj_weight, w->q_proj_weight, 0, row * (size_t)e), e, e },
+        { third(w->in_proj_weight, w->k_proj_weight, 1, row * (size_t)e), e, desc->kdim },
+        { third(w->in_proj_weight, w->v_proj_weight, 2, row * (size_t)e), e, desc->vdim },
+    };
+    const part biases[CA_MHA_PROJECTIONS + 1] = { { third(w->in_proj_bias, w->q_proj_bias, 0, row), 1, e },
+                                                  { third(w->in_proj_bias, w->k_proj_bias, 1, row), 1, e },
+                                                  { third(w->in_proj_bias, w->v_proj_bias, 2, row), 1, e },
+                                                  { w->out_proj_bias, 1, e } };
+    const part out_weights = { w->out_proj_weight, e, e };
     clattn_status status = CLATTN_OK;
-    size_t sum = 0;
     memset(p, 0, sizeof *p);
-    if ((status = ca_mha_buffer(context, "in-projection", sizeof(float), e, width[0] + width[1] + width[2], 1,
-                                &sum, &p->in_weights)) ||
-        (status = ca_mha_buffer(context, "out-projection", sizeof(float), e, e, 1, &sum, &p->out_weights)) ||
-        (status =
-             ca_mha_buffer(context, "biases", sizeof(float), CA_MHA_PROJECTIONS + 1, e, 1, &sum, &p->biases)))
-        goto fail;
-    size_t at = 0;
-    for (size_t i = 0; i < CA_MHA_PROJECTIONS; i++) {
-        const size_t count = (size_t)(e * width[i]);
-        const void *from = w->in_proj_weight ? (const char *)w->in_proj_weight + at * bytes : apart[i];
-        p->in_weights_at[i] = at;
-        if ((status = upload(context, p->in_weights, at, w->dtype, from, count)))
-            goto fail;
-        at += count;
+    if ((status = make(context, "in-projection", w->dtype, in_weights, CA_MHA_PROJECTIONS, &p->in_weights)) ||
+        (status = make(context, "out-projection", w->dtype, &out_weights, 1, &p->out_weights)) ||
+        (status = make(context, "biases", w->dtype, biases, CA_MHA_PROJECTIONS + 1, &p->biases))) {
+        ca_mha_parameters_destroy(p);
+        return status;
     }
-    if ((status = upload(context, p->out_weights, 0, w->dtype, w->out_proj_weight, (size_t)(e * e))) ||
-        (status = upload_biases(context, desc, w, p)))
-        goto fail;
+    for (size_t i = 0, at = 0; i < CA_MHA_PROJECTIONS; i++) {
+        p->in_weights_at[i] = at;
+        at += (size_t)(in_weights[i].rows * in_weights[i].columns);
+        p->has_in_bias |= biases[i].from != NULL;
+    }
+    p->has_out_bias = w->out_proj_bias != NULL;
     return CLATTN_OK;
-fail:
-    ca_mha_parameters_destroy(p);
-    return status;
 }
 
 void ca_mha_parameters_destroy(ca_mha_parameters *p)

@@ -341,17 +341,19 @@ cl_command_queue clCreateCommandQueue(cl_context context, cl_device_id device,
     return queue;
 }
 
-/* Oclgrind does not know that memory used in place holds data: writes it onto itself for uninitialised reads
- * to be true. */
+/* Two things that Oclgrind 21.10 gets wrong about uninitialised reads. It does not know that memory used in
+ * place holds data: it is written onto itself. And it takes a buffer in the place of one that is gone for
+ * unwritten beyond the old one's size: no buffer goes. */
 static void tell_simulator(cl_context context, cl_mem buffer, cl_mem_flags flags, size_t size, void *host)
 {
     cl_device_id device = NULL;
     char name[64] = "";
-    if ((flags & CL_MEM_USE_HOST_PTR) == 0 || (flags & CL_MEM_READ_ONLY) == 0)
-        return;
     clGetContextInfo(context, CL_CONTEXT_DEVICES, sizeof device, &device, NULL);
     real_clGetDeviceInfo(device, CL_DEVICE_NAME, sizeof name, name, NULL);
     if (strcmp(name, "Oclgrind Simulator") != 0)
+        return;
+    REAL(clRetainMemObject(buffer));
+    if ((flags & CL_MEM_USE_HOST_PTR) == 0 || (flags & CL_MEM_READ_ONLY) == 0)
         return;
     cl_command_queue queue = REAL_OBJECT(clCreateCommandQueue(context, device, 0, NULL));
     REAL(clEnqueueWriteBuffer(queue, buffer, CL_TRUE, 0, size, host, 0, NULL, NULL));
