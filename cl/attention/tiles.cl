@@ -9,9 +9,10 @@
 // Item (x, y) computes rows 4y .. 4y + 3: of the scores the keys x, x + 8, .., of the output the columns x, x + 8, ... The
 // running maximum of a row is shared by its eight items; each keeps the sum of its own keys until the end.
 //
-// Needs: TYPE, BIAS, D, DV (head sizes), QUERIES (a multiple of 4), KEYS (a multiple of 8).
-#if !defined(D) || !defined(DV) || !defined(QUERIES) || !defined(KEYS)
-#error "D, DV, QUERIES and KEYS must be defined"
+// Needs: TYPE, BIAS, D, DV (head sizes), QUERIES (a multiple of 4), KEYS (a multiple of 8), UNROLL (1: small loops are
+// unrolled, so that a GPU keeps their arrays in registers; a CPU cannot, and compiles twice as fast without).
+#if !defined(D) || !defined(DV) || !defined(QUERIES) || !defined(KEYS) || !defined(UNROLL)
+#error "D, DV, QUERIES, KEYS and UNROLL must be defined"
 #endif
 
 #define ITEMS_X 8
@@ -21,9 +22,14 @@
 #define CHUNK 64 // columns of K or V in local memory at once; one float more a row keeps banks apart
 #define COLUMNS_EACH (CHUNK / ITEMS_X)
 #define CHUNKS_V ((DV + CHUNK - 1) / CHUNK)
-#define FOR_ROWS _Pragma("unroll") for (int y = 0; y < ROWS; y++)
-#define FOR_KEYS _Pragma("unroll") for (int c = 0; c < KEYS_EACH; c++)
-#define FOR_COLUMNS _Pragma("unroll") for (int c = 0; c < COLUMNS_EACH; c++)
+#if UNROLL
+#define SMALL_LOOP _Pragma("unroll")
+#else
+#define SMALL_LOOP _Pragma("nounroll")
+#endif
+#define FOR_ROWS SMALL_LOOP for (int y = 0; y < ROWS; y++)
+#define FOR_KEYS SMALL_LOOP for (int c = 0; c < KEYS_EACH; c++)
+#define FOR_COLUMNS SMALL_LOOP for (int c = 0; c < COLUMNS_EACH; c++)
 
 // Fills tile[KEYS][CHUNK] with n rows of x from column `column` on, 0 beyond.
 static inline void load_chunk(__global const STORAGE *x, long stride, int n, int column, int columns,
@@ -77,6 +83,7 @@ void tiles(const ca_params p, __global const STORAGE *restrict q, __global const
         to[y] = real ? ca_last_key(&p, &r, first + y0 + y) : -1;
         top[y] = sink;
         total[y] = sink == -INFINITY || x != 0 ? 0 : 1;
+        SMALL_LOOP
         for (int c = 0; c < CHUNKS_V * COLUMNS_EACH; c++)
             o[y][c] = 0;
     }
@@ -137,7 +144,7 @@ void tiles(const ca_params p, __global const STORAGE *restrict q, __global const
             }
         }
 
-#pragma unroll
+        SMALL_LOOP
         for (int chunk = 0; chunk < CHUNKS_V; chunk++) {
             barrier(CLK_LOCAL_MEM_FENCE);
             load_chunk(v + j0 * p.v.row, p.v.row, n, chunk * CHUNK, DV, tile);
@@ -168,6 +175,7 @@ void tiles(const ca_params p, __global const STORAGE *restrict q, __global const
         if (y0 + y < rows) {
             const float inverse = sum == 0 ? 0 : 1 / sum;
             const long row = r.first_q + first + y0 + y;
+            SMALL_LOOP
             for (int c = 0; c < CHUNKS_V * COLUMNS_EACH; c++)
                 if (x + c * ITEMS_X < DV)
                     STORE(o[y][c] * inverse, out, ca_at(&p.out, b, h, row) + x + c * ITEMS_X);

@@ -37,8 +37,9 @@ static bool refuse(const ca_variant *row, const clattn_context *context, const c
 static clattn_status create(const ca_variant *row, clattn_context *context, const ca_problem *problem,
                             void **state, size_t *workspace_bytes)
 {
+    const int unroll = context->device.info.type != CL_DEVICE_TYPE_CPU;
     char options[64];
-    snprintf(options, sizeof options, "-DQUERIES=%d -DKEYS=%d", row->queries, row->keys);
+    snprintf(options, sizeof options, "-DQUERIES=%d -DKEYS=%d -DUNROLL=%d", row->queries, row->keys, unroll);
     *workspace_bytes = 0;
     return ca_fused_create(&(ca_fused_kernel){ "attention/tiles.cl", "tiles", options, work_items(row) }, row,
                            context, problem, state);
