@@ -118,8 +118,9 @@ CLATTN_API void clattn_mha_destroy(clattn_mha *mha);
  * 0. */
 CLATTN_API clattn_attention_info clattn_mha_info(const clattn_mha *mha);
 
-/* Over buffers, as clattn_attention_enqueue; over host arrays, as clattn_attention_plan_run. One exception: the first call
- * with a DROP attn_mask that differs between heads or batches allocates as many bytes as that mask has. */
+/* Over buffers, as clattn_attention_enqueue; over host arrays, as clattn_attention_plan_run. One exception:
+ * the first call with a DROP attn_mask that differs between heads or batches allocates as many bytes as that
+ * mask has. */
 CLATTN_API clattn_status clattn_mha_enqueue(clattn_mha *mha, cl_command_queue queue,
                                             const clattn_mha_call *call, cl_uint num_wait,
                                             const cl_event *wait, cl_event *event);
