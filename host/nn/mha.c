@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Life ------------------------------------------------------------------------------------------- */
+/* ---- Life ---------------------------------------------------------------------------------------------- */
 
 static bool multiply(uint64_t *product, uint64_t factor)
 {
@@ -152,7 +152,7 @@ clattn_attention_info clattn_mha_info(const clattn_mha *mha)
     return info;
 }
 
-/* ---- Projections ------------------------------------------------------------------------------------ */
+/* ---- Projections --------------------------------------------------------------------------------------- */
 
 static ca_rows_view view(const ca_tensor *tensor)
 {
@@ -246,7 +246,7 @@ static clattn_status project_inputs(clattn_mha *mha, cl_command_queue queue, con
     return CLATTN_OK;
 }
 
-/* ---- Attention -------------------------------------------------------------------------------------- */
+/* ---- Attention ----------------------------------------------------------------------------------------- */
 
 /* The block of columns of one run, as (batch, head, row, column). */
 static clattn_input block(const ca_rows_view *v, const ca_mha_run *run)
@@ -306,7 +306,7 @@ static clattn_status attend(clattn_mha *mha, cl_command_queue queue, const ca_mh
     return status;
 }
 
-/* ---- Call ------------------------------------------------------------------------------------------- */
+/* ---- Call ---------------------------------------------------------------------------------------------- */
 
 static clattn_status enqueue(clattn_mha *mha, cl_command_queue queue, const ca_mha_call *call)
 {
