@@ -163,22 +163,12 @@ clattn_status ca_problem_judge(const clattn_attention_desc *desc, ca_problem *pr
     return CLATTN_OK;
 }
 
-static clattn_status judge_call_size(const char *name, int64_t value, int64_t limit)
-{
-    if (value < 0 || value > limit)
-        return ca_fail(CLATTN_INVALID_SHAPE, "call: %s %lld must be 0 to %lld, the description's", name,
-                       (long long)value, (long long)limit);
-    return CLATTN_OK;
-}
-
 /* Lists one tensor if the description asks for it, and refuses one that it does not ask for. */
 static clattn_status list_input(ca_tensor *slot, const char *name, bool asked, const clattn_input *in,
                                 size_t bytes, int64_t b, int64_t h, int64_t r, int64_t c)
 {
     if (!asked)
-        return in->buffer || in->host ? ca_fail(CLATTN_INVALID_ARGUMENT,
-                                                "%s is given, but the description does not ask for it", name)
-                                      : CLATTN_OK;
+        return ca_unasked_check(name, in->buffer || in->host);
     *slot = ca_tensor_in(name, in, bytes, (const int64_t[4]){ b, h, r, c });
     return CLATTN_OK;
 }
@@ -187,10 +177,7 @@ static clattn_status list_output(ca_tensor *slot, const char *name, bool asked, 
                                  size_t bytes, int64_t b, int64_t h, int64_t r, int64_t c)
 {
     if (!asked)
-        return out->buffer || out->host
-                   ? ca_fail(CLATTN_INVALID_ARGUMENT, "%s is given, but the description does not ask for it",
-                             name)
-                   : CLATTN_OK;
+        return ca_unasked_check(name, out->buffer || out->host);
     *slot = ca_tensor_out(name, out, bytes, (const int64_t[4]){ b, h, r, c });
     return CLATTN_OK;
 }
@@ -223,9 +210,9 @@ clattn_status ca_call_judge(const ca_problem *problem, const clattn_attention_ca
     if (!call)
         return ca_fail(CLATTN_INVALID_ARGUMENT, "call is NULL");
     clattn_status status = CLATTN_OK;
-    if ((status = judge_call_size("batch", call->batch, d->batch)) ||
-        (status = judge_call_size("len_q", call->len_q, d->len_q)) ||
-        (status = judge_call_size("len_kv", call->len_kv, d->len_kv)))
+    if ((status = ca_call_size_check("batch", call->batch, d->batch)) ||
+        (status = ca_call_size_check("len_q", call->len_q, d->len_q)) ||
+        (status = ca_call_size_check("len_kv", call->len_kv, d->len_kv)))
         return status;
     if (d->packed && ((status = judge_size("call: total_q", call->total_q)) ||
                       (status = judge_size("call: total_kv", call->total_kv))))

@@ -92,6 +92,21 @@ bool ca_tensor_range_bytes(const ca_tensor *tensor, size_t *bytes)
     return true;
 }
 
+clattn_status ca_call_size_check(const char *name, int64_t value, int64_t limit)
+{
+    if (value < 0 || value > limit)
+        return ca_fail(CLATTN_INVALID_SHAPE, "call: %s %lld must be 0 to %lld, the description's", name,
+                       (long long)value, (long long)limit);
+    return CLATTN_OK;
+}
+
+clattn_status ca_unasked_check(const char *name, bool given)
+{
+    if (given)
+        return ca_fail(CLATTN_INVALID_ARGUMENT, "%s is given, but the description does not ask for it", name);
+    return CLATTN_OK;
+}
+
 /* Offset, strides and reach, whatever the face. */
 static clattn_status check_view(const ca_tensor *tensor)
 {

@@ -34,6 +34,12 @@ bool ca_tensor_range_bytes(const ca_tensor *tensor, size_t *bytes);
 
 enum { CA_MAX_TENSORS = 32 }; /* of one call */
 
+/* OK when a size of a call is 0 to the description's; INVALID_SHAPE names both. */
+clattn_status ca_call_size_check(const char *name, int64_t value, int64_t limit);
+
+/* INVALID_ARGUMENT when a tensor is given that the description does not ask for. */
+clattn_status ca_unasked_check(const char *name, bool given);
+
 typedef enum ca_face { CA_FACE_BUFFERS, CA_FACE_HOST } ca_face;
 
 /* Judges all present tensors: the memory that the face asks for is there (and not the other), the offset is a

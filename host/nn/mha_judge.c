@@ -157,26 +157,11 @@ clattn_status ca_mha_judge_weights(const clattn_mha_desc *desc, const clattn_mha
     return CLATTN_OK;
 }
 
-static clattn_status judge_call_size(const char *name, int64_t value, int64_t limit)
-{
-    if (value < 0 || value > limit)
-        return ca_fail(CLATTN_INVALID_SHAPE, "call: %s %lld must be 0 to %lld, the description's", name,
-                       (long long)value, (long long)limit);
-    return CLATTN_OK;
-}
-
-static clattn_status unasked(const char *name, bool given)
-{
-    return given ? ca_fail(CLATTN_INVALID_ARGUMENT, "%s is given, but the description does not ask for it",
-                           name)
-                 : CLATTN_OK;
-}
-
 static clattn_status list_mask(ca_tensor *slot, const char *name, clattn_mask_kind kind,
                                const clattn_input *in, const int64_t extent[4])
 {
     if (kind == CLATTN_MASK_NONE)
-        return unasked(name, in->buffer || in->host);
+        return ca_unasked_check(name, in->buffer || in->host);
     *slot = ca_tensor_in(name, in, kind == CLATTN_MASK_ADD ? sizeof(float) : 1, extent);
     return CLATTN_OK;
 }
@@ -187,9 +172,9 @@ clattn_status ca_mha_judge_call(const clattn_mha_desc *d, const clattn_mha_call 
     if (!call)
         return ca_fail(CLATTN_INVALID_ARGUMENT, "call is NULL");
     clattn_status status = CLATTN_OK;
-    if ((status = judge_call_size("batch", call->batch, d->batch)) ||
-        (status = judge_call_size("len_q", call->len_q, d->len_q)) ||
-        (status = judge_call_size("len_kv", call->len_kv, d->len_kv)))
+    if ((status = ca_call_size_check("batch", call->batch, d->batch)) ||
+        (status = ca_call_size_check("len_q", call->len_q, d->len_q)) ||
+        (status = ca_call_size_check("len_kv", call->len_kv, d->len_kv)))
         return status;
     const int64_t b = call->batch, rows_q = call->len_q, rows_kv = call->len_kv;
     judged->batch = b;
@@ -212,7 +197,7 @@ clattn_status ca_mha_judge_call(const clattn_mha_desc *d, const clattn_mha_call 
         return status;
     if (d->weights != CLATTN_WEIGHTS_NONE)
         t[CA_MHA_ATTENTION] = ca_tensor_out("attention", &call->attention, sizeof(float), of_weights);
-    else if ((status = unasked("attention", call->attention.buffer || call->attention.host)))
+    else if ((status = ca_unasked_check("attention", call->attention.buffer || call->attention.host)))
         return status;
     for (int slot = 0; slot < CA_MHA_SLOTS; slot++) {
         const bool mask = slot == CA_MHA_ATTN_MASK;
