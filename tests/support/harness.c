@@ -1,6 +1,7 @@
 /* tests/support/harness.c: owns the context under test and the environment variables of the tests. */
 #include "support/harness.h"
 
+#include "support/cl_shim.h"
 #include "support/clblast.h"
 
 #include <stdio.h>
@@ -50,6 +51,9 @@ int ct_setup(void **state)
     if (count != 1 && !selector)
         stop("more than one device",
              "choose one implementation with OCL_ICD_VENDORS, or set CLATTN_TEST_DEVICE");
+    const char *width = getenv("CLATTN_TEST_FLOAT_WIDTH");
+    if (width)
+        cl_shim_fault.native_float_width = (cl_uint)atoi(width);
     clattn_context_options options = { .device = selector, .strict = true };
     if (clattn_context_create(&options, &context) != CLATTN_OK)
         stop("the device does not open", clattn_last_message());

@@ -22,7 +22,8 @@ int64_t ct_by_size(int64_t tiny, int64_t small, int64_t full);
 
 /* Group fixtures: open the one device of the chosen OpenCL implementation (or CLATTN_TEST_DEVICE, a selector)
  * in a strict context; at the end print one line and release everything. No device ends the program with
- * status 1. */
+ * status 1. CLATTN_TEST_FLOAT_WIDTH, when set, is what the device says of its float vectors: a simulator then
+ * takes the rows for CPUs. */
 int ct_setup(void **state);
 int ct_teardown(void **state);
 
