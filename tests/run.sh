@@ -229,7 +229,7 @@ CLATTN_TEST_SIZE=tiny stage oclgrind 'tiny tests on Oclgrind: races, uninitialis
     run_tests oclgrind gcc oclgrind oclgrind --data-races --uninitialized --log report
 CLATTN_TEST_SIZE=tiny CLATTN_TEST_FLOAT_WIDTH=16 stage lanes 'kernels for float vectors on Oclgrind: stray accesses' \
     run_tests lanes gcc oclgrind oclgrind --log report
-OCL_ICD_VENDORS=$pocl ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 \
+OCL_ICD_VENDORS=$pocl CLATTN_TEST_SIZE=small ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 \
     LSAN_OPTIONS=suppressions=$root/tests/leaks.supp:print_suppressions=0 \
     stage asan 'all tests with AddressSanitizer and UBSan on PoCL' run_tests asan asan 'Portable Computing Language'
 finish
