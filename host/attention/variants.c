@@ -38,10 +38,10 @@ bool ca_variant_refuses(const ca_variant *row, const clattn_context *context, co
     reason[0] = 0;
     if (!(row->devices & device->info.type))
         snprintf(reason, CLATTN_TEXT_BYTES, "it is for CPUs, and the device is not one");
-    else if (device->native_float_width < row->min_float_width)
+    else if (device->info.float_width < row->min_float_width)
         snprintf(reason, CLATTN_TEXT_BYTES,
                  "it needs float vectors of %u lanes within a work-item; the device's have %u",
-                 row->min_float_width, device->native_float_width);
+                 row->min_float_width, device->info.float_width);
     else if (least < row->min_head || most > row->max_head)
         snprintf(reason, CLATTN_TEXT_BYTES, "it takes head sizes %lld to %lld, not %lld",
                  (long long)row->min_head, (long long)row->max_head,

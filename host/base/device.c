@@ -100,9 +100,9 @@ clattn_status ca_device_read(cl_device_id id, ca_device *device)
     info->local_bytes = device_ulong(id, CL_DEVICE_LOCAL_MEM_SIZE, 0);
     info->has_compiler = device_bool(id, CL_DEVICE_COMPILER_AVAILABLE);
     facts.max_work_group = device_size(id, CL_DEVICE_MAX_WORK_GROUP_SIZE, 1);
-    facts.native_float_width = device_uint(id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, 1);
-    if (facts.native_float_width == 0)
-        facts.native_float_width = 1;
+    info->float_width = device_uint(id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, 1);
+    if (info->float_width == 0)
+        info->float_width = 1;
     facts.buffer_align_bytes = device_uint(id, CL_DEVICE_MEM_BASE_ADDR_ALIGN, 0) / 8;
     if (facts.buffer_align_bytes == 0)
         facts.buffer_align_bytes = DEFAULT_ALIGN_BYTES;
@@ -255,6 +255,12 @@ static int type_rank(const clattn_device_info *info)
     return rank;
 }
 
+/* A CPU that works item by item wastes its vector units. */
+static bool is_slow_cpu(const clattn_device_info *info)
+{
+    return (info->type & CL_DEVICE_TYPE_CPU) != 0 && info->float_width == 1;
+}
+
 /* Less than 0 when a is the better. */
 static int compare(const clattn_device_info *a, const clattn_device_info *b)
 {
@@ -262,6 +268,8 @@ static int compare(const clattn_device_info *a, const clattn_device_info *b)
         return a->has_compiler ? -1 : 1;
     if (type_rank(a) != type_rank(b))
         return type_rank(a) - type_rank(b);
+    if (is_slow_cpu(a) != is_slow_cpu(b))
+        return is_slow_cpu(a) ? 1 : -1;
     if (a->compute_units != b->compute_units)
         return a->compute_units > b->compute_units ? -1 : 1;
     return 0;
@@ -303,6 +311,9 @@ static bool pick_best(const device_list *list, int rank, size_t *index, char why
     else if (type_rank(winner) != type_rank(next))
         snprintf(why, CLATTN_TEXT_BYTES, "the best of %zu %s: %s before %s", count, many,
                  types[type_rank(winner)].one, types[type_rank(next)].one);
+    else if (is_slow_cpu(winner) != is_slow_cpu(next))
+        snprintf(why, CLATTN_TEXT_BYTES, "the best of %zu %s: float vectors of %u lanes before single floats",
+                 count, many, (unsigned)winner->float_width);
     else if (winner->compute_units != next->compute_units)
         snprintf(why, CLATTN_TEXT_BYTES, "the best of %zu %s: %u compute units before %u", count, many,
                  (unsigned)winner->compute_units, (unsigned)next->compute_units);

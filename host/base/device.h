@@ -7,8 +7,6 @@
 typedef struct ca_device {
     clattn_device_info info;
     size_t max_work_group;
-    cl_uint
-        native_float_width;    /* lanes of a float vector within one work-item; 1 where items are the lanes */
     size_t buffer_align_bytes; /* of the origin of a sub-buffer */
     bool shares_host_memory;
 } ca_device;

@@ -21,8 +21,8 @@ typedef struct state {
 
 static const char *refuse(const clattn_context *context)
 {
-    return context->device.native_float_width < 4 ? "needs a device with native float vectors of at least 4"
-                                                  : NULL;
+    return context->device.info.float_width < 4 ? "needs a device with native float vectors of at least 4"
+                                                : NULL;
 }
 
 static void destroy(void *made)
@@ -39,7 +39,7 @@ static clattn_status create(clattn_context *context, void **made)
 {
     *made = NULL;
     static const char *const sources[] = { "gemm/lanes.cl", NULL };
-    const cl_uint native = context->device.native_float_width;
+    const cl_uint native = context->device.info.float_width;
     const int lanes = native >= 16 ? 16 : native >= 8 ? 8 : 4;
     char options[96];
     snprintf(options, sizeof options, "-DLANES=%d -DVECTORS=%d -DROWS=%d -DBLOCK_K=%d", lanes, VECTORS,

@@ -90,6 +90,7 @@ typedef struct clattn_device_info {
     uint64_t memory_bytes;
     uint64_t max_alloc_bytes; /* largest single buffer */
     uint64_t local_bytes;     /* local memory of one work-group */
+    cl_uint float_width;      /* lanes of a float vector within one work-item; 1 where items are the lanes */
     bool has_compiler;
     char platform[CLATTN_TEXT_BYTES];
     char name[CLATTN_TEXT_BYTES];
@@ -105,9 +106,9 @@ CLATTN_API clattn_status clattn_devices(size_t capacity, clattn_device_info *dev
 
 /* The device that `selector` means, as an index of clattn_devices, and in a few words why. Selectors: NULL or
  * "" the best device (one that compiles before one that does not, GPU before accelerator before CPU, then
- * more compute units, then the first); "gpu", "cpu", "accelerator" the best of that type; a number, that
- * index; anything else, the first device whose name or platform contains it, upper or lower case alike. `why`
- * may be NULL. CLATTN_NO_DEVICE where nothing matches. */
+ * float vectors within a work-item on CPUs, more compute units, then the first); "gpu", "cpu", "accelerator"
+ * the best of that type; a number, that index; anything else, the first device whose name or platform
+ * contains it, upper or lower case alike. `why` may be NULL. CLATTN_NO_DEVICE where nothing matches. */
 CLATTN_API clattn_status clattn_device_pick(const char *selector, size_t *index, char why[CLATTN_TEXT_BYTES]);
 
 /* ---- Context ------------------------------------------------------------------------------------------- */

@@ -49,7 +49,7 @@ static void real_device_has_its_facts(void **state)
     assert_true(device.info.local_bytes > 0);
     assert_true(device.info.has_compiler);
     assert_true(device.max_work_group > 0);
-    assert_true(device.native_float_width >= 1);
+    assert_true(device.info.float_width >= 1);
     assert_true(device.buffer_align_bytes >= 1 && device.buffer_align_bytes <= 4096);
 }
 

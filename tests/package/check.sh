@@ -108,6 +108,17 @@ fact 'pkg-config --static builds a static user' \
 fact 'the static user needs no libclattn.so' stands_alone "$work/pc_static"
 fact 'the static user runs' same_version "$work/pc_static"
 
+readme_example() { # NUMBER FIRST_LINE: the README's C block of that number, as it stands there, and what it prints
+    local source=$work/example$1.c said
+    awk -v want="$1" '/^```c$/ { n++; on = n == want; next } /^```/ { on = 0 } on' "$root/README.md" >"$source"
+    [ -s "$source" ] || { echo "README.md has no C block $1"; return 1; }
+    cc -std=c11 -Wall -Wextra -Werror "$source" $(pc --cflags --libs) -o "${source%.c}" || return 1
+    said=$(LD_LIBRARY_PATH=$prefix/$lib "${source%.c}") || { echo "$said"; return 1; }
+    [[ $said == $2* ]] || { echo "says '$said', not '$2'"; return 1; }
+}
+fact "the README's example of the simple face runs" readme_example 1 1.0000
+fact "the README's example of the expert face runs" readme_example 2 'kernel '
+
 fact 'clattn configures beside a CUDA toolkit' fake_cuda -S "$root" -B "$work/beside" -DCLATTN_BUILD_TOOLS=OFF
 fact 'clattn takes the system OpenCL beside a CUDA toolkit' takes_the_systems_opencl "$work/beside"
 fact 'this build takes the system OpenCL' takes_the_systems_opencl "$build"

@@ -273,6 +273,8 @@ static cl_int fake_info(const cl_shim_device *fake, cl_device_info what, size_t 
         return answer(&fake->type, sizeof fake->type, room, out, bytes_ret);
     case CL_DEVICE_MAX_COMPUTE_UNITS:
         return answer(&fake->compute_units, sizeof fake->compute_units, room, out, bytes_ret);
+    case CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT:
+        return answer(&fake->float_width, sizeof fake->float_width, room, out, bytes_ret);
     case CL_DEVICE_COMPILER_AVAILABLE:
         return answer(&compiles, sizeof compiles, room, out, bytes_ret);
     case CL_DEVICE_NAME:

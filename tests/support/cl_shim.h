@@ -48,6 +48,7 @@ typedef struct cl_shim_device {
     cl_uint compute_units;
     bool has_compiler;
     const char *name;
+    cl_uint float_width;
 } cl_shim_device;
 
 /* What goes wrong. All zero: nothing. Set when no other thread is in OpenCL. */
