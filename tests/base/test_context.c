@@ -140,7 +140,7 @@ static void wrap_rejects_null(void **state)
 static void wrap_rejects_a_device_of_another_context(void **state)
 {
     (void)state;
-    static const cl_shim_device stranger = { CL_DEVICE_TYPE_GPU, 1, true, "stranger" };
+    static const cl_shim_device stranger = { CL_DEVICE_TYPE_GPU, 1, true, "stranger", 1 };
     clattn_context *context = (clattn_context *)&at_start;
     ct_rejects(clattn_context_wrap(ct_cl(), (cl_device_id)(void *)&stranger, NULL, &context),
                CLATTN_INVALID_ARGUMENT, "device is not one of the OpenCL context's");

@@ -56,7 +56,7 @@ static void real_device_has_its_facts(void **state)
 static void list_writes_no_more_than_its_capacity(void **state)
 {
     (void)state;
-    INVENT({ GPU, 1, true, "a" }, { CPU, 2, true, "b" }, { CPU, 3, true, "c" });
+    INVENT({ GPU, 1, true, "a", 1 }, { CPU, 2, true, "b", 1 }, { CPU, 3, true, "c", 1 });
     clattn_device_info infos[3];
     memset(infos, 0x5a, sizeof infos);
     size_t count = 0;
@@ -82,7 +82,7 @@ static void list_takes_null_devices_with_no_capacity_only(void **state)
 static void unknown_properties_are_no_failure(void **state)
 {
     (void)state;
-    INVENT({ GPU, 7, true, "  spaced out \n" });
+    INVENT({ GPU, 7, true, "  spaced out \n", 1 });
     clattn_device_info info;
     size_t count = 0;
     ct_ok(clattn_devices(1, &info, &count));
@@ -97,7 +97,7 @@ static void long_names_are_cut(void **state)
     (void)state;
     static char name[600];
     memset(name, 'n', sizeof name - 1);
-    const cl_shim_device invented[] = { { GPU, 1, true, name } };
+    const cl_shim_device invented[] = { { GPU, 1, true, name, 1 } };
     cl_shim_fault.devices = invented;
     cl_shim_fault.device_count = 1;
     clattn_device_info info;
@@ -168,7 +168,7 @@ static void failing_loader_is_reported(void **state)
 static void one_device_is_the_only_device(void **state)
 {
     (void)state;
-    INVENT({ CPU, 2, true, "a" });
+    INVENT({ CPU, 2, true, "a", 1 });
     picks(NULL, 0, "the only device");
     picks("", 0, "the only device");
     picks("cpu", 0, "the only device");
@@ -177,7 +177,7 @@ static void one_device_is_the_only_device(void **state)
 static void gpu_comes_before_accelerator_before_cpu(void **state)
 {
     (void)state;
-    INVENT({ CPU, 64, true, "a" }, { ACCELERATOR, 4, true, "b" }, { GPU, 2, true, "c" });
+    INVENT({ CPU, 64, true, "a", 1 }, { ACCELERATOR, 4, true, "b", 1 }, { GPU, 2, true, "c", 1 });
     picks(NULL, 2, "the best of 3 devices: GPU before accelerator");
     cl_shim_fault.device_count = 2;
     picks(NULL, 1, "the best of 2 devices: accelerator before CPU");
@@ -186,14 +186,21 @@ static void gpu_comes_before_accelerator_before_cpu(void **state)
 static void compiler_comes_before_type(void **state)
 {
     (void)state;
-    INVENT({ GPU, 64, false, "a" }, { CPU, 2, true, "b" });
+    INVENT({ GPU, 64, false, "a", 1 }, { CPU, 2, true, "b", 1 });
     picks(NULL, 1, "the only one of 2 devices that compiles OpenCL C");
+}
+
+static void cpu_with_float_vectors_comes_before_one_without(void **state)
+{
+    (void)state;
+    INVENT({ CPU, 8, true, "a", 1 }, { CPU, 2, true, "b", 16 });
+    picks(NULL, 1, "the best of 2 devices: float vectors of 16 lanes before single floats");
 }
 
 static void more_compute_units_win(void **state)
 {
     (void)state;
-    INVENT({ GPU, 20, true, "a" }, { GPU, 64, true, "b" }, { CPU, 96, true, "c" });
+    INVENT({ GPU, 20, true, "a", 1 }, { GPU, 64, true, "b", 1 }, { CPU, 96, true, "c", 1 });
     picks(NULL, 1, "the best of 3 devices: 64 compute units before 20");
     picks("gpu", 1, "the best of 2 GPUs: 64 compute units before 20");
 }
@@ -201,14 +208,14 @@ static void more_compute_units_win(void **state)
 static void first_of_equals_wins(void **state)
 {
     (void)state;
-    INVENT({ CPU, 2, true, "a" }, { CPU, 2, true, "b" });
+    INVENT({ CPU, 2, true, "a", 1 }, { CPU, 2, true, "b", 1 });
     picks(NULL, 0, "the first of 2 devices: the next is no better");
 }
 
 static void selector_names_a_type(void **state)
 {
     (void)state;
-    INVENT({ GPU, 64, true, "cpu-like" }, { CPU, 2, true, "b" }, { ACCELERATOR, 2, true, "c" });
+    INVENT({ GPU, 64, true, "cpu-like", 1 }, { CPU, 2, true, "b", 1 }, { ACCELERATOR, 2, true, "c", 1 });
     picks("cpu", 1, "the only CPU");
     picks("CPU", 1, "the only CPU");
     picks("gpu", 0, "the only GPU");
@@ -218,14 +225,14 @@ static void selector_names_a_type(void **state)
 static void selector_is_a_number(void **state)
 {
     (void)state;
-    INVENT({ GPU, 64, true, "a" }, { CPU, 2, true, "b" });
+    INVENT({ GPU, 64, true, "a", 1 }, { CPU, 2, true, "b", 1 });
     picks("1", 1, "number 1 was asked for");
 }
 
 static void selector_is_part_of_a_name(void **state)
 {
     (void)state;
-    INVENT({ GPU, 64, true, "Fast One" }, { CPU, 2, true, "Slow One" });
+    INVENT({ GPU, 64, true, "Fast One", 1 }, { CPU, 2, true, "Slow One", 1 });
     picks("slow", 1, "name contains 'slow'");
     picks("ONE", 0, "name contains 'ONE'");
 }
@@ -247,7 +254,7 @@ static void selector_without_match_lists_what_there_is(void **state)
 {
     (void)state;
     size_t index = 9;
-    INVENT({ GPU, 64, true, "Fast One" }, { CPU, 2, true, "Slow One" });
+    INVENT({ GPU, 64, true, "Fast One", 1 }, { CPU, 2, true, "Slow One", 1 });
     ct_rejects(clattn_device_pick("radeon", &index, NULL), CLATTN_NO_DEVICE, "no device matches `radeon`",
                "0 Fast One (GPU, ", "1 Slow One (CPU, ");
     ct_rejects(clattn_device_pick("2", &index, NULL), CLATTN_NO_DEVICE, "no device matches `2`", "Fast One");
@@ -262,7 +269,7 @@ static void long_selector_is_cut_in_the_reason(void **state)
     (void)state;
     static char name[600];
     memset(name, 'n', 250);
-    const cl_shim_device invented[] = { { GPU, 1, true, name } };
+    const cl_shim_device invented[] = { { GPU, 1, true, name, 1 } };
     cl_shim_fault.devices = invented;
     cl_shim_fault.device_count = 1;
     char why[CLATTN_TEXT_BYTES];
@@ -298,6 +305,7 @@ int main(void)
         TEST(one_device_is_the_only_device),
         TEST(gpu_comes_before_accelerator_before_cpu),
         TEST(compiler_comes_before_type),
+        TEST(cpu_with_float_vectors_comes_before_one_without),
         TEST(more_compute_units_win),
         TEST(first_of_equals_wins),
         TEST(selector_names_a_type),
