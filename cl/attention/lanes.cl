@@ -21,7 +21,7 @@
 #define FOR_VECTORS _Pragma("unroll") for (int v = 0; v < VECTORS; v++)
 #define FOR_EIGHT _Pragma("unroll") for (int i = 0; i < 8; i++)
 
-CA_EXP2(float16, int16)
+CA_EXP(float16, int16)
 
 // Rows of K and V are read in place when they are f32; other types are converted block by block.
 #if CA_IS(TYPE) == CA_IS_F32
@@ -102,7 +102,7 @@ static inline void weigh(const bool hide, int n, float16 *S, const float16 top[V
             FOR_VECTORS
             {
                 const float16 s = S[j * VECTORS + v];
-                float16 w = ca_exp2_float16(s - top[v]);
+                float16 w = ca_exp_float16(s - top[v]);
                 if (hide)
                     w = s == -INFINITY ? (float16)(CA_HIDDEN_WEIGHT) : w;
                 S[j * VECTORS + v] = w;
@@ -174,7 +174,6 @@ static inline void judge_scores(const ca_params *p, __global const uchar *keep, 
                                 int b, int h, int first, int rows, int j0, int n, const int16 from[VECTORS],
                                 const int16 to[VECTORS], float16 *S, float16 top[VECTORS])
 {
-    const bool convert = p->softcap != 0 || HAS_BIAS;
     if (p->softcap != 0)
         for (int x = 0; x < n * VECTORS; x++)
             S[x] = p->softcap * tanh(S[x] / p->softcap);
@@ -198,8 +197,6 @@ static inline void judge_scores(const ca_params *p, __global const uchar *keep, 
         FOR_VECTORS
         {
             float16 x = S[j * VECTORS + v];
-            if (convert)
-                x *= CA_LOG2E;
             x = from[v] > j0 + j || to[v] < j0 + j ? (float16)(-INFINITY) : x;
             S[j * VECTORS + v] = x;
             top[v] = x > top[v] ? x : top[v];
@@ -232,8 +229,6 @@ void lanes(const ca_params p, __global const STORAGE *restrict q, __global const
     float scratch[BLOCK * DEPTH];
 #endif
 
-    // Base 2 from the start, unless softcap or bias come between.
-    const float scale = p.softcap != 0 || HAS_BIAS ? p.scale : p.scale * CA_LOG2E;
     int16 from[VECTORS], to[VECTORS];
 #pragma nounroll
     for (int v = 0; v < VECTORS; v++)
@@ -244,7 +239,7 @@ void lanes(const ca_params p, __global const STORAGE *restrict q, __global const
                 __global const STORAGE *row = q + ca_at(&p.q, b, h, r.first_q + first + min(v * 16 + i, rows - 1)) + d;
                 float *lane = (float *)&t[i];
                 for (int c = 0; c < 16; c++)
-                    lane[c] = d + c < D ? LOAD(row, c) * scale : 0;
+                    lane[c] = d + c < D ? LOAD(row, c) * p.scale : 0;
             }
             transpose(t);
             for (int c = 0; c < 16; c++)
@@ -262,7 +257,7 @@ void lanes(const ca_params p, __global const STORAGE *restrict q, __global const
 
     for (int e = 0; e < DV * VECTORS; e++)
         Ot[e] = 0;
-    const float sink = p.has_sinks ? sinks[p.sinks_offset + h] * CA_LOG2E : -INFINITY;
+    const float sink = p.has_sinks ? sinks[p.sinks_offset + h] : -INFINITY;
     float16 top[VECTORS], total[VECTORS];
     FOR_VECTORS
     {
@@ -285,7 +280,7 @@ void lanes(const ca_params p, __global const STORAGE *restrict q, __global const
         FOR_VECTORS
         {
             level[v] = top[v] == -INFINITY ? (float16)(0.0f) : top[v];
-            shrink[v] = ca_exp2_float16(old[v] - level[v]);
+            shrink[v] = ca_exp_float16(old[v] - level[v]);
             sum[v] = 0;
         }
         if (judged)
@@ -323,7 +318,7 @@ void lanes(const ca_params p, __global const STORAGE *restrict q, __global const
             }
         }
         if (p.has_lse) {
-            const float16 x = total[v] == 0.0f ? (float16)(-INFINITY) : (top[v] + log2(total[v])) * CA_LN2;
+            const float16 x = total[v] == 0.0f ? (float16)(-INFINITY) : top[v] + log(total[v]);
             for (int i = 0; i < min(16, rows - v * 16); i++)
                 lse[ca_at(&p.lse, b, h, r.first_q + first + v * 16 + i)] = ((float *)&x)[i];
         }

@@ -12,17 +12,16 @@
 #define HAS_BIAS (CA_IS(BIAS) != CA_IS_NONE)
 
 #define CA_LOG2E 1.44269504f
-#define CA_LN2 0.693147181f
 
-// 2^x for x <= 0; exactly 0 below -126.5; NaN stays NaN. Adding 1.5 * 2^23 + 127 rounds x to an integer and leaves its
-// biased exponent in the low bits; a polynomial of degree 5 does the fraction. FLOATS and INTS are float and int, or
-// vectors of them.
-#define CA_EXP2(FLOATS, INTS)                                                                                \
-    static inline FLOATS CA_PASTE(ca_exp2_, FLOATS)(FLOATS x)                                                       \
+// e^x for x <= 0; exactly 0 from -87.7 on down; NaN stays NaN. x log2(e) + 1.5 * 2^23 + 127 rounds to an integer and leaves its
+// biased exponent in the low bits; a polynomial of degree 5 does the fraction. Scores stay in their own units until the
+// maximum is subtracted, so that a finite score stays finite. FLOATS and INTS are float and int, or vectors of them.
+#define CA_EXP(FLOATS, INTS)                                                                                 \
+    static inline FLOATS CA_PASTE(ca_exp_, FLOATS)(FLOATS x)                                                 \
     {                                                                                                        \
-        x = x < -127.0f ? (FLOATS)(-127.0f) : x;                                                             \
-        const FLOATS t = x + 12583039.0f;                                                                    \
-        const FLOATS f = x - (t - 12583039.0f);                                                              \
+        x = x < -88.0f ? (FLOATS)(-88.0f) : x;                                                               \
+        const FLOATS t = fma(x, (FLOATS)(CA_LOG2E), (FLOATS)(12583039.0f));                                  \
+        const FLOATS f = fma(x, (FLOATS)(CA_LOG2E), 12583039.0f - t);                                        \
         FLOATS y = (FLOATS)(1.33390443e-3f);                                                                 \
         y = fma(y, f, (FLOATS)(9.67017683e-3f));                                                             \
         y = fma(y, f, (FLOATS)(5.55034434e-2f));                                                             \
@@ -31,7 +30,7 @@
         y = fma(y, f, (FLOATS)(1.0f));                                                                       \
         return y * CA_PASTE(as_, FLOATS)(CA_PASTE(as_, INTS)(t) << 23);                                      \
     }
-CA_EXP2(float, int)
+CA_EXP(float, int)
 
 // A hidden key has score -inf and weight -0.0, which tells it from a visible key whose weight rounds to 0.
 #define CA_HIDDEN_WEIGHT (-0.0f)
@@ -40,7 +39,7 @@ static inline bool ca_is_hidden(float weight)
     return as_uint(weight) == 0x80000000u;
 }
 
-// The score in base 2 of query (b, h, i) and key j, from its dot product times scale; -inf when it is hidden. The caller
+// The score of query (b, h, i) and key j, from its dot product times scale; -inf when it is hidden. The caller
 // has judged the interval of rows.cl.
 static inline float ca_score(const ca_params *p, __global const uchar *keep, __global const BIAS_STORAGE *bias, int b,
                              int h, int i, int j, float s)
@@ -53,5 +52,5 @@ static inline float ca_score(const ca_params *p, __global const uchar *keep, __g
 #endif
     if (p->has_keep && !keep[ca_at(&p->keep, b, h, i) + j * p->keep_column])
         s = -INFINITY;
-    return s * CA_LOG2E;
+    return s;
 }

@@ -45,7 +45,7 @@ void softmax(const ca_params p, const int z0, const int row0, __global float *re
     ca_rows r;
     ca_find_rows(&p, rows_q, rows_kv, b, &r);
     const int from = ca_first_key(&p, &r, i), to = i < r.len_q ? ca_last_key(&p, &r, i) : -1;
-    const float sink = p.has_sinks ? sinks[p.sinks_offset + h] * CA_LOG2E : -INFINITY;
+    const float sink = p.has_sinks ? sinks[p.sinks_offset + h] : -INFINITY;
     S += ((long)get_group_id(1) * get_num_groups(0) + get_group_id(0)) * p.len_kv;
 
     float top = sink;
@@ -58,15 +58,15 @@ void softmax(const ca_params p, const int z0, const int row0, __global float *re
     const float level = top == -INFINITY ? 0 : top;
     float sum = 0;
     for (int j = item; j < p.len_kv; j += ITEMS) {
-        S[j] = S[j] == -INFINITY ? CA_HIDDEN_WEIGHT : ca_exp2_float(S[j] - level);
+        S[j] = S[j] == -INFINITY ? CA_HIDDEN_WEIGHT : ca_exp_float(S[j] - level);
         sum += S[j];
     }
-    sum = ca_group_sum(sum, shared) + ca_exp2_float(sink - level);
+    sum = ca_group_sum(sum, shared) + ca_exp_float(sink - level);
     const float inverse = sum == 0 ? 0 : 1 / sum;
     for (int j = item; j < p.len_kv; j += ITEMS)
         S[j] *= inverse;
     if (item == 0 && p.has_lse && (i < r.len_q || !p.packed))
-        lse[ca_at(&p.lse, b, h, r.first_q + i)] = i < r.len_q && sum != 0 ? (top + log2(sum)) * CA_LN2 : -INFINITY;
+        lse[ca_at(&p.lse, b, h, r.first_q + i)] = i < r.len_q && sum != 0 ? top + log(sum) : -INFINITY;
     if (item == 0 && get_group_id(0) == 0 && get_group_id(1) == 0)
         *flag = 0;
 }

@@ -66,16 +66,15 @@ void tiles(const ca_params p, __global const STORAGE *restrict q, __global const
     }
 
     const bool judge_all = p.has_keep || HAS_BIAS || p.softcap != 0;
-    const float scale = judge_all ? p.scale : p.scale * CA_LOG2E; // ca_score goes over to base 2 itself
     for (int i = 0; i < QUERIES; i++)
         for (int d = item; d < D; d += ITEMS)
-            query_tile[i][d] = i < rows ? LOAD(q, ca_at(&p.q, b, h, r.first_q + first + i) + d) * scale : 0;
+            query_tile[i][d] = i < rows ? LOAD(q, ca_at(&p.q, b, h, r.first_q + first + i) + d) * p.scale : 0;
     k += ca_at(&p.k, b, h / p.group, r.first_kv);
     v += ca_at(&p.v, b, h / p.group, r.first_kv);
 
     int from[ROWS], to[ROWS];
     float top[ROWS], total[ROWS], o[ROWS][CHUNKS_V * COLUMNS_EACH];
-    const float sink = p.has_sinks ? sinks[p.sinks_offset + h] * CA_LOG2E : -INFINITY;
+    const float sink = p.has_sinks ? sinks[p.sinks_offset + h] : -INFINITY;
     FOR_ROWS
     {
         const bool real = y0 + y < rows;
@@ -134,11 +133,11 @@ void tiles(const ca_params p, __global const STORAGE *restrict q, __global const
             for (int n_x = 0; n_x < ITEMS_X; n_x++)
                 top[y] = shared[y0 + y][n_x] > top[y] ? shared[y0 + y][n_x] : top[y];
             const float level = top[y] == -INFINITY ? 0 : top[y];
-            shrink[y] = ca_exp2_float(old - level);
+            shrink[y] = ca_exp_float(old - level);
             total[y] *= shrink[y];
             FOR_KEYS
             {
-                const float w = s[y][c] == -INFINITY ? CA_HIDDEN_WEIGHT : ca_exp2_float(s[y][c] - level);
+                const float w = s[y][c] == -INFINITY ? CA_HIDDEN_WEIGHT : ca_exp_float(s[y][c] - level);
                 weight[y0 + y][x + c * ITEMS_X] = w;
                 total[y] += w;
             }
@@ -180,7 +179,7 @@ void tiles(const ca_params p, __global const STORAGE *restrict q, __global const
                 if (x + c * ITEMS_X < DV)
                     STORE(o[y][c] * inverse, out, ca_at(&p.out, b, h, row) + x + c * ITEMS_X);
             if (p.has_lse && x == 0)
-                lse[ca_at(&p.lse, b, h, row)] = sum == 0 ? -INFINITY : (top[y] + log2(sum)) * CA_LN2;
+                lse[ca_at(&p.lse, b, h, row)] = sum == 0 ? -INFINITY : top[y] + log(sum);
         }
     }
 }

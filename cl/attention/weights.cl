@@ -34,7 +34,7 @@ void weights(const ca_params p, __global const STORAGE *restrict q, __global con
     for (int j = item; j < p.len_kv; j += ITEMS)
         out[j] = 0;
     for (int h = first_head; h < first_head + heads; h++) {
-        const float sink = p.has_sinks ? sinks[p.sinks_offset + h] * CA_LOG2E : -INFINITY;
+        const float sink = p.has_sinks ? sinks[p.sinks_offset + h] : -INFINITY;
         float top = sink;
         for (int j = start; j <= to; j += ITEMS) {
             const float s = j < from ? -INFINITY : score_of(&p, &r, q, k, keep, bias, b, h, i, j);
@@ -45,12 +45,12 @@ void weights(const ca_params p, __global const STORAGE *restrict q, __global con
         float sum = 0;
         for (int j = start; j <= to; j += ITEMS)
             if (j >= from)
-                sum += ca_exp2_float(score_of(&p, &r, q, k, keep, bias, b, h, i, j) - level);
-        sum = ca_group_sum(sum, shared) + ca_exp2_float(sink - level);
+                sum += ca_exp_float(score_of(&p, &r, q, k, keep, bias, b, h, i, j) - level);
+        sum = ca_group_sum(sum, shared) + ca_exp_float(sink - level);
         for (int j = start; j <= to; j += ITEMS) {
             const float s = j < from ? -INFINITY : score_of(&p, &r, q, k, keep, bias, b, h, i, j);
             if (s != -INFINITY)
-                out[j] += ca_exp2_float(s - level) / sum / heads;
+                out[j] += ca_exp_float(s - level) / sum / heads;
         }
     }
 }
