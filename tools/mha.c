@@ -62,7 +62,7 @@ static bool compare(const tool_mha_values *given, const tool_module *module, res
         made->difference = fmax(made->difference, isnan(apart) ? INFINITY : apart);
         made->reach = fmax(made->reach, fabs(wanted));
     }
-    if (given->tolerance < 0 || made->difference <= given->tolerance)
+    if (isnan(given->tolerance) || made->difference <= given->tolerance)
         return true;
     return tool_fail(error, "the largest difference from %s is %.3g, more than --tolerance %g", given->expect,
                      made->difference, given->tolerance);
@@ -178,9 +178,11 @@ static bool print_json(const tool_mha_values *given, const tool_module *module, 
 
 static bool outputs_possible(const tool_mha_values *given, tool_error *error)
 {
-    return (!given->out || tool_output_check(given->out, error)) &&
-           (!given->attention || tool_output_check(given->attention, error)) &&
-           (!given->plot || tool_output_check(given->plot, error));
+    const char *const outputs[] = { given->out, given->attention, given->plot };
+    const char *const inputs[] = { given->weights, given->x,      given->context,       given->key_padding,
+                                   given->expect,  given->tokens, given->context_tokens };
+    return tool_outputs_check(outputs, sizeof outputs / sizeof outputs[0], inputs,
+                              sizeof inputs / sizeof inputs[0], error);
 }
 
 static bool read_extras(const tool_mha_values *given, const tool_module *module, result *made,
@@ -204,7 +206,7 @@ static int check_usage(const tool_mha_values *given)
         bool is_given, has;
     } pairs[] = {
         { "--drop-padding", "--key-padding", given->drop_padding, given->key_padding != NULL },
-        { "--tolerance", "--expect", given->tolerance >= 0, given->expect != NULL },
+        { "--tolerance", "--expect", !isnan(given->tolerance), given->expect != NULL },
         { "--tokens", "--plot", given->tokens != NULL, given->plot != NULL },
         { "--context-tokens", "--context", given->context_tokens != NULL, given->context != NULL },
         { "--context-tokens", "--plot", given->context_tokens != NULL, given->plot != NULL },
@@ -219,12 +221,14 @@ static int check_usage(const tool_mha_values *given)
         if (pairs[index].is_given && !pairs[index].has)
             return tool_usage(&tool_mha_command, "%s needs %s", pairs[index].name, pairs[index].needs);
     }
+    if (given->tolerance < 0)
+        return tool_usage(&tool_mha_command, "--tolerance %g: at least 0 is wanted", given->tolerance);
     return TOOL_GO_ON;
 }
 
 static int mha(int argc, char **argv)
 {
-    tool_mha_values given = { .repeat = 1, .tolerance = -1 };
+    tool_mha_values given = { .repeat = 1, .tolerance = NAN };
     tool_module module = { .naming = NULL };
     result made = { .context = NULL };
     tool_error error;

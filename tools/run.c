@@ -135,9 +135,10 @@ static bool print_json(const tool_run_values *given, const tool_problem *problem
 
 static bool outputs_possible(const tool_run_values *given, tool_error *error)
 {
-    return (!given->out || tool_output_check(given->out, error)) &&
-           (!given->lse || tool_output_check(given->lse, error)) &&
-           (!given->weights || tool_output_check(given->weights, error));
+    const char *const outputs[] = { given->out, given->lse, given->weights };
+    const char *const inputs[] = { given->q, given->k, given->v, given->mask, given->sinks };
+    return tool_outputs_check(outputs, sizeof outputs / sizeof outputs[0], inputs,
+                              sizeof inputs / sizeof inputs[0], error);
 }
 
 /* What the table of options cannot say. */

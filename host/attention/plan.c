@@ -107,6 +107,8 @@ void clattn_attention_plan_destroy(clattn_attention_plan *plan)
 
 clattn_attention_info clattn_attention_plan_info(const clattn_attention_plan *plan)
 {
+    if (!plan)
+        return (clattn_attention_info){ NULL, NULL, NULL, 0 };
     return (clattn_attention_info){ plan->row->name, plan->row->why, plan->row->gemm, plan->workspace_bytes };
 }
 

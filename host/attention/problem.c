@@ -10,6 +10,8 @@ enum { DEFAULT_WORKSPACE_BYTES = 64 << 20 };
 void clattn_attention_desc_init(clattn_attention_desc *desc, int64_t batch, int64_t heads_q, int64_t heads_kv,
                                 int64_t len_q, int64_t len_kv, int64_t d_qk, int64_t d_v)
 {
+    if (!desc)
+        return;
     *desc = (clattn_attention_desc){ .batch = batch,
                                      .heads_q = heads_q,
                                      .heads_kv = heads_kv,
@@ -35,6 +37,8 @@ static void fill_strides(int64_t stride[4], clattn_layout layout, bool packed, i
 void clattn_attention_call_init(const clattn_attention_desc *desc, clattn_layout layout,
                                 clattn_attention_call *call)
 {
+    if (!desc || !call)
+        return;
     memset(call, 0, sizeof *call);
     call->batch = desc->batch;
     call->len_q = desc->len_q;

@@ -146,6 +146,8 @@ void clattn_mha_destroy(clattn_mha *mha)
 
 clattn_attention_info clattn_mha_info(const clattn_mha *mha)
 {
+    if (!mha)
+        return clattn_attention_plan_info(NULL);
     clattn_attention_info info = clattn_attention_plan_info(mha->runs[0].plan);
     info.gemm = ca_gemm_name(mha->gemm);
     info.workspace_bytes = mha->workspace_bytes;

@@ -8,6 +8,8 @@
 void clattn_mha_desc_init(clattn_mha_desc *desc, int64_t batch, int64_t len_q, int64_t len_kv,
                           int64_t embed_dim, int64_t heads)
 {
+    if (!desc)
+        return;
     *desc = (clattn_mha_desc){ .batch = batch,
                                .len_q = len_q,
                                .len_kv = len_kv,
@@ -19,6 +21,8 @@ void clattn_mha_desc_init(clattn_mha_desc *desc, int64_t batch, int64_t len_q, i
 
 void clattn_mha_call_init(const clattn_mha_desc *desc, clattn_mha_call *call)
 {
+    if (!desc || !call)
+        return;
     const int64_t weight_heads = desc->weights == CLATTN_WEIGHTS_MEAN ? 1 : desc->heads;
     const struct {
         int64_t *stride;

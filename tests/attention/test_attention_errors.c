@@ -152,6 +152,10 @@ static void rejects_null(void **state)
     ct_rejects(clattn_attention_plan_run(plan, NULL), CLATTN_INVALID_ARGUMENT, "call", "NULL");
     clattn_attention_plan_destroy(plan);
     clattn_attention_plan_destroy(NULL);
+    assert_null(clattn_attention_plan_info(NULL).kernel);
+    clattn_attention_desc_init(NULL, 1, 1, 1, 1, 1, 1, 1);
+    clattn_attention_call_init(&desc, CLATTN_BHSD, NULL);
+    clattn_attention_call_init(NULL, CLATTN_BHSD, &call);
 }
 
 static void unknown_kernel_lists_the_names(void **state)

@@ -290,6 +290,22 @@ static void softcap_bounds_the_score_before_the_bias(void **state)
     finish(&c);
 }
 
+/* torch.finfo(float32).min, the usual filling of float masks, hides nothing where it is everywhere. */
+static void lowest_finite_bias_is_a_number(void **state)
+{
+    (void)state;
+    ct_case c;
+    init_zero(&c, 1, 2);
+    c.desc.bias = true;
+    fill_zero(&c);
+    SET(c.v, 1, 3);
+    SET(c.bias, -3.40282347e38, -3.40282347e38);
+    ct_case_expect(&c);
+    KNOWN_OUT(c, 2);
+    KNOWN_LSE(c, -3.40282347e38);
+    finish(&c);
+}
+
 static void scale_of_zero_gives_the_mean(void **state)
 {
     (void)state;
@@ -375,6 +391,7 @@ int main(void)
         cmocka_unit_test(packed_sequences_do_not_mix),
         cmocka_unit_test(sink_takes_its_share),
         cmocka_unit_test(softcap_bounds_the_score_before_the_bias),
+        cmocka_unit_test(lowest_finite_bias_is_a_number),
         cmocka_unit_test(scale_of_zero_gives_the_mean),
         cmocka_unit_test(negative_scale_turns_the_order),
     };

@@ -256,6 +256,9 @@ static void key_padding_is_keep_unless_drop_is_asked_for(void **state)
     assert_int_equal(
         clattn("mha --weights packed.safetensors --x x.npy --heads 2 --expect kept.npy --tolerance 1e-3"), 1);
     ct_complains("the largest difference from kept.npy is", "more than --tolerance 0.001");
+    assert_int_equal(
+        clattn("mha --weights packed.safetensors --x x.npy --heads 2 --expect kept.npy --tolerance -1"), 2);
+    ct_complains("--tolerance -1: at least 0 is wanted");
 }
 
 static void two_axes_mean_one_batch(void **state)

@@ -128,6 +128,8 @@ static void refuses_two_outputs_to_one_file(void **state)
     assert_non_null(tool_outputs_add(&outputs, in_folder("a"), &error));
     assert_null(tool_outputs_add(&outputs, in_folder("a"), &error));
     assert_non_null(strstr(error.text, "two outputs go to this file"));
+    assert_null(tool_outputs_add(&outputs, in_folder("./a"), &error));
+    assert_non_null(strstr(error.text, "two outputs go to this file"));
     tool_outputs_discard(&outputs);
 }
 

@@ -530,6 +530,10 @@ static void a_failed_output_leaves_no_other(void **state)
     ct_complains("/dev/full: cannot write: No space left on device");
     assert_int_equal(clattn("%s --out kept.npy --lse kept.npy", qkv), 1);
     ct_complains("kept.npy: two outputs go to this file");
+    assert_int_equal(clattn("%s --out kept.npy --lse ./kept.npy", qkv), 1);
+    ct_complains("./kept.npy: two outputs go to this file");
+    assert_int_equal(clattn("%s --weights ./q.npy", qkv), 1);
+    ct_complains("./q.npy: an output must not replace the input q.npy");
     assert_int_equal(clattn("%s --out .", qkv), 1);
     ct_complains(".: cannot write: it is a folder");
     assert_false(ct_is_file("kept.npy"));

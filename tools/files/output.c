@@ -45,11 +45,55 @@ bool tool_output_check(const char *path, tool_error *error)
     return ok;
 }
 
-/* The file behind symbolic links, or a copy of `path` where there is none yet. */
+static bool same_file(const char *output, const char *input)
+{
+    struct stat out, in;
+    char *path = strdup(input);
+    char *tensor = path ? strstr(path, ".safetensors:") : NULL;
+    if (tensor && stat(path, &in) != 0)
+        tensor[strlen(".safetensors")] = 0;
+    bool same = path && stat(output, &out) == 0 && S_ISREG(out.st_mode) && stat(path, &in) == 0 &&
+                out.st_dev == in.st_dev && out.st_ino == in.st_ino;
+    free(path);
+    return same;
+}
+
+bool tool_outputs_check(const char *const *outputs, size_t output_count, const char *const *inputs,
+                        size_t input_count, tool_error *error)
+{
+    for (size_t out = 0; out < output_count; out++) {
+        if (!outputs[out])
+            continue;
+        if (!tool_output_check(outputs[out], error))
+            return false;
+        for (size_t in = 0; in < input_count; in++) {
+            if (inputs[in] && same_file(outputs[out], inputs[in]))
+                return tool_fail(error, "%s: an output must not replace the input %s", outputs[out],
+                                 inputs[in]);
+        }
+    }
+    return true;
+}
+
+/* The file behind symbolic links; where there is none yet, its folder behind them. */
 static char *resolve(const char *path)
 {
     char *real = realpath(path, NULL);
-    return real ? real : strdup(path);
+    if (real)
+        return real;
+    char *folder = folder_of(path, 0);
+    char *real_folder = folder ? realpath(folder, NULL) : NULL;
+    free(folder);
+    if (!real_folder)
+        return strdup(path);
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    char *whole = realloc(real_folder, strlen(real_folder) + strlen(name) + 2);
+    if (!whole) {
+        free(real_folder);
+        return NULL;
+    }
+    strcat(strcat(whole, "/"), name);
+    return whole;
 }
 
 static FILE *open_temporary(struct tool_output *item)

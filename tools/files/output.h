@@ -24,6 +24,11 @@ typedef struct tool_outputs {
  * no folder itself. */
 bool tool_output_check(const char *path, tool_error *error);
 
+/* The same for all of a command's outputs, NULL where not asked for; and none of them is one of its inputs,
+ * each FILE or FILE.safetensors:NAME, or NULL. */
+bool tool_outputs_check(const char *const *outputs, size_t output_count, const char *const *inputs,
+                        size_t input_count, tool_error *error);
+
 /* A new file to write into, NULL on failure. It belongs to `outputs`. */
 FILE *tool_outputs_add(tool_outputs *outputs, const char *path, tool_error *error);
 
