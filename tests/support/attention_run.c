@@ -30,6 +30,7 @@ static void finish(void)
                  accepted[row], accepted[row] + refused[row]);
     }
     print_message("[   INFO   ] cases accepted:%s\n", line);
+    ct_print_largest_errors();
     close_plans();
 }
 

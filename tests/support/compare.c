@@ -18,7 +18,14 @@ static const struct {
     [CT_BF16] = { { 0x1.8p-8, 1e-6, 3.2e-5 }, { 0x1p-7, 1e-6, 6.4e-5 } },
 };
 
-enum { FEWEST_FOR_MEAN = 256 };
+static const char *const type_names[] = { [CT_F32] = "f32", [CT_F16] = "f16", [CT_BF16] = "bf16" };
+
+enum { TYPES = sizeof TABLE / sizeof TABLE[0], FEWEST_FOR_MEAN = 256 };
+
+/* Of all comparisons so far: absolute error, share of what is allowed, relative mean squared error. */
+static struct {
+    double error, excess, mse;
+} largest[TYPES];
 
 ct_difference ct_compare(const ct_array *got, const double *want)
 {
@@ -92,7 +99,21 @@ void ct_expect(const ct_array *got, const double *want, const char *name)
     if (d.mse_excess > 1)
         ct_fail("%s: mean squared error %.3g of the signal, %.3g times what is allowed", name, d.mse,
                 d.mse_excess);
+    largest[got->type].error = fmax(largest[got->type].error, d.max_error);
+    largest[got->type].excess = fmax(largest[got->type].excess, d.excess);
+    if (d.mse_excess > 0)
+        largest[got->type].mse = fmax(largest[got->type].mse, d.mse);
     if (d.warns)
         print_message("[   WARN   ] %s: largest error %.3g, relative mean squared error %.3g: %s\n", name,
                       d.max_error, d.mse, ct_subject_text());
+}
+
+void ct_print_largest_errors(void)
+{
+    for (int type = CT_F32; type < TYPES; type++)
+        if (largest[type].error > 0)
+            print_message(
+                "[   INFO   ] %s: largest error %.2g, at most %.2g of what is allowed; relative mean "
+                "squared error %.2g\n",
+                type_names[type], largest[type].error, largest[type].excess, largest[type].mse);
 }

@@ -27,4 +27,7 @@ bool ct_close(double got, double want);
 /* Fails the test, naming the worst element, unless `got` is as wanted; prints a line at the warning level. */
 void ct_expect(const ct_array *got, const double *want, const char *name);
 
+/* One line: the largest errors that ct_expect has let pass, for each type of element. */
+void ct_print_largest_errors(void);
+
 #endif
