@@ -7,5 +7,6 @@
 extern const tool_command tool_probe_command;
 extern const tool_command tool_run_command;
 extern const tool_command tool_mha_command;
+extern const tool_command tool_bench_command;
 
 #endif

@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const tool_command *const commands[] = { &tool_probe_command, &tool_run_command, &tool_mha_command };
+static const tool_command *const commands[] = { &tool_probe_command, &tool_run_command, &tool_mha_command,
+                                                &tool_bench_command };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
 static void print_help(FILE *to)

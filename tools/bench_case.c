@@ -1,0 +1,200 @@
+/* tools/bench_case.c: the workloads by name, shapes as text, and what a case costs.
+ * Called by bench.c. */
+#include "bench.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const bench_dtypes[3] = { [CLATTN_F32] = "f32", [CLATTN_F16] = "f16", [CLATTN_BF16] = "bf16" };
+
+static const struct {
+    const char *name, *shape;
+} workloads[] = {
+    { "base-512", "hq=12 lq=512 d=64" },
+    { "base-512c", "hq=12 lq=512 d=64 causal" },
+    { "base-2048", "hq=12 lq=2048 d=64" },
+    { "base-2048c", "hq=12 lq=2048 d=64 causal" },
+    { "bert-batch", "b=16 hq=12 lq=128 d=64" },
+    { "vit", "b=8 hq=12 lq=197 d=64" },
+    { "whisper", "hq=20 lq=1500 d=64" },
+    { "diffusion", "b=2 hq=8 lq=1024 d=40" },
+    { "diffusion-x", "b=2 hq=8 lq=1024 lk=77 d=40" },
+    { "llama-prefill", "hq=32 hkv=8 lq=1024 d=128 causal" },
+    { "llama-decode", "hq=32 hkv=8 lq=1 lk=8192 d=128" },
+    { "decode-4096", "hq=12 lq=1 lk=4096 d=64" },
+    { "decode-batch", "b=8 hq=32 hkv=8 lq=1 lk=1024 d=128" },
+    { "mha-base", "module hq=12 lq=512 d=64" },
+    { "mha-long", "module hq=12 lq=2048 d=64" },
+};
+
+bool bench_workload(size_t index, bench_case *made)
+{
+    tool_error error;
+    if (index >= sizeof workloads / sizeof workloads[0])
+        return false;
+    bool ok = bench_shape_read(workloads[index].shape, made, &error);
+    made->name = workloads[index].name;
+    return ok;
+}
+
+/* ---- Shapes as text ------------------------------------------------------------------------------------ */
+
+static bool read_number(const char *word, int64_t least, int64_t *value, const char **end, tool_error *error)
+{
+    char *stop;
+    const char *digits = *end;
+    errno = 0;
+    long long number = strtoll(digits, &stop, 10);
+    if (stop == digits || errno || number < least || number > INT32_MAX)
+        return tool_fail(error, "%s: a whole number from %lld to %d is wanted", word, (long long)least,
+                         INT32_MAX);
+    *value = number;
+    *end = stop;
+    return true;
+}
+
+static bool read_window(const char *word, const char *at, bench_case *made, tool_error *error)
+{
+    if (!read_number(word, -1, &made->window_left, &at, error))
+        return false;
+    if (*at++ != ',')
+        return tool_fail(error, "%s: window=LEFT,RIGHT is wanted", word);
+    if (!read_number(word, -1, &made->window_right, &at, error))
+        return false;
+    return !*at || tool_fail(error, "%s: window=LEFT,RIGHT is wanted", word);
+}
+
+static bool read_word(const char *word, bench_case *made, tool_error *error)
+{
+    const struct {
+        const char *key;
+        int64_t *value;
+    } sizes[] = { { "b=", &made->batch },  { "hq=", &made->heads_q }, { "hkv=", &made->heads_kv },
+                  { "lq=", &made->len_q }, { "lk=", &made->len_kv },  { "d=", &made->d_qk },
+                  { "dv=", &made->d_v } };
+    for (size_t index = 0; index < sizeof sizes / sizeof sizes[0]; index++) {
+        const char *at = word + strlen(sizes[index].key);
+        if (strncmp(word, sizes[index].key, strlen(sizes[index].key)) != 0)
+            continue;
+        return read_number(word, 1, sizes[index].value, &at, error) &&
+               (!*at || tool_fail(error, "%s: a whole number is wanted", word));
+    }
+    if (strncmp(word, "window=", 7) == 0)
+        return read_window(word, word + 7, made, error);
+    if (strcmp(word, "module") == 0)
+        return made->is_module = true;
+    made->causal = true;
+    made->alignment = strcmp(word, "causal=top-left") == 0 ? CLATTN_TOP_LEFT : CLATTN_BOTTOM_RIGHT;
+    if (strcmp(word, "causal") == 0 || strncmp(word, "causal=", 7) == 0) {
+        if (made->alignment == CLATTN_TOP_LEFT || !word[6] || strcmp(word + 7, "bottom-right") == 0)
+            return true;
+    }
+    return tool_fail(error,
+                     "%s: one of b= hq= hkv= lq= lk= d= dv= window=LEFT,RIGHT causal "
+                     "causal=top-left module is wanted",
+                     word);
+}
+
+static bool judge(const bench_case *made, tool_error *error)
+{
+    if (!made->len_q || !made->d_qk)
+        return tool_fail(error, "%s is missing", made->len_q ? "d=" : "lq=");
+    if (made->heads_q % made->heads_kv != 0)
+        return tool_fail(error, "hq=%lld is not a multiple of hkv=%lld", (long long)made->heads_q,
+                         (long long)made->heads_kv);
+    bool windowed = made->window_left >= 0 || made->window_right >= 0;
+    if (made->is_module && (made->heads_kv != made->heads_q || made->len_kv != made->len_q ||
+                            made->d_v != made->d_qk || windowed))
+        return tool_fail(error, "a module has neither hkv, lk, dv nor window");
+    if (made->is_module && made->heads_q * made->d_qk > INT32_MAX)
+        return tool_fail(error, "hq=%lld d=%lld: more than %d columns", (long long)made->heads_q,
+                         (long long)made->d_qk, INT32_MAX);
+    return true;
+}
+
+bool bench_shape_read(const char *text, bench_case *made, tool_error *error)
+{
+    char word[64];
+    *made = (bench_case){ .name = "shape", .batch = 1, .heads_q = 1, .window_left = -1, .window_right = -1 };
+    for (const char *at = text + strspn(text, " "); *at; at += strspn(at, " ")) {
+        size_t length = strcspn(at, " ");
+        snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : sizeof word - 1), at);
+        if (!read_word(word, made, error))
+            return false;
+        at += length;
+    }
+    if (!made->heads_kv)
+        made->heads_kv = made->heads_q;
+    if (!made->len_kv)
+        made->len_kv = made->len_q;
+    if (!made->d_v)
+        made->d_v = made->d_qk;
+    return judge(made, error);
+}
+
+void bench_shape_text(const bench_case *of, char text[BENCH_TEXT])
+{
+    int used = snprintf(text, BENCH_TEXT, "%sb=%lld hq=%lld", of->is_module ? "module " : "",
+                        (long long)of->batch, (long long)of->heads_q);
+    const struct {
+        const char *key;
+        int64_t value, otherwise;
+    } sizes[] = { { "hkv", of->heads_kv, of->heads_q },
+                  { "lq", of->len_q, 0 },
+                  { "lk", of->len_kv, of->is_module ? of->len_q : 0 },
+                  { "d", of->d_qk, 0 },
+                  { "dv", of->d_v, of->d_qk } };
+    for (size_t index = 0; index < sizeof sizes / sizeof sizes[0]; index++) {
+        if (sizes[index].value != sizes[index].otherwise)
+            used += snprintf(text + used, BENCH_TEXT - (size_t)used, " %s=%lld", sizes[index].key,
+                             (long long)sizes[index].value);
+    }
+    if (of->causal)
+        used += snprintf(text + used, BENCH_TEXT - (size_t)used, " causal=%s",
+                         of->alignment == CLATTN_TOP_LEFT ? "top-left" : "bottom-right");
+    if (of->window_left >= 0 || of->window_right >= 0)
+        snprintf(text + used, BENCH_TEXT - (size_t)used, " window=%lld,%lld", (long long)of->window_left,
+                 (long long)of->window_right);
+}
+
+/* ---- Costs --------------------------------------------------------------------------------------------- */
+
+void bench_visible(const bench_case *of, int64_t row, int64_t *first, int64_t *end)
+{
+    int64_t level = row + (of->alignment == CLATTN_BOTTOM_RIGHT ? of->len_kv - of->len_q : 0);
+    *first = 0;
+    *end = of->len_kv;
+    if (of->causal && level + 1 < *end)
+        *end = level + 1;
+    if (of->window_right >= 0 && level + of->window_right + 1 < *end)
+        *end = level + of->window_right + 1;
+    if (of->window_left >= 0 && level - of->window_left > 0)
+        *first = level - of->window_left;
+    if (*end < *first)
+        *end = *first;
+}
+
+bench_cost bench_cost_of(const bench_case *of)
+{
+    bench_cost cost = { .pairs = 0 };
+    for (int64_t row = 0; row < of->len_q; row++) {
+        int64_t first, end;
+        bench_visible(of, row, &first, &end);
+        cost.pairs += (double)(end - first);
+    }
+    cost.pairs *= (double)of->batch * (double)of->heads_q;
+    cost.flops = cost.pairs * 2 * (double)(of->d_qk + of->d_v);
+    double queries = (double)of->batch * (double)of->heads_q * (double)of->len_q;
+    double keys = (double)of->batch * (double)of->heads_kv * (double)of->len_kv;
+    double element = (double)clattn_dtype_bytes(of->dtype);
+    cost.bytes = element * (queries + keys) * (double)(of->d_qk + of->d_v);
+    if (of->is_module) {
+        double rows = (double)of->batch * (double)of->len_q;
+        double width = (double)of->heads_q * (double)of->d_qk;
+        cost.flops += 8 * rows * width * width;
+        cost.bytes = element * 2 * rows * width + sizeof(float) * 4 * width * (width + 1);
+    }
+    return cost;
+}
