@@ -17,16 +17,18 @@ kernel void multiply_add(global VEC *out, int rounds, float x, float y)
     out[get_global_id(0)] = sum;
 }
 
-// Work-item i reads the `count` vectors at i * item_step + j * step; count is a multiple of 4.
+// Work-item i reads the `count` vectors at i * item_step + j * step, from four places at once, so that more lines are on
+// their way than one stream has; count is a multiple of 4.
 kernel void read_memory(global VEC *out, global const VEC *in, ulong count, ulong item_step, ulong step)
 {
     VEC a = 0, b = 0, c = 0, d = 0;
+    const ulong quarter = count / 4 * step;
     in += get_global_id(0) * item_step;
-    for (ulong j = 0; j < count; j += 4) {
-        a += in[j * step];
-        b += in[(j + 1) * step];
-        c += in[(j + 2) * step];
-        d += in[(j + 3) * step];
+    for (ulong j = 0; j < quarter; j += step) {
+        a += in[j];
+        b += in[j + quarter];
+        c += in[j + 2 * quarter];
+        d += in[j + 3 * quarter];
     }
     out[get_global_id(0)] = a + b + c + d;
 }
