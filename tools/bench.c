@@ -4,6 +4,7 @@
 #include "commands.h"
 #include "report.h"
 
+#include "files/output.h"
 #include "files/text.h"
 
 #include <math.h>
@@ -12,33 +13,28 @@
 #include <string.h>
 
 typedef struct values {
-    const char *workload, *shape, *device, *kernel;
+    const char *workload, *shape, *device, *kernel, *json, *csv, *plot, *compare, *fail_slower;
     int dtype; /* clattn_dtype, or ALL_DTYPES */
     double seconds, tolerance;
+    bool no_first_call;
 } values;
 
-enum { ALL_DTYPES = 3 };
-
-/* Cases and, later, what became of them. */
-typedef struct bench_list {
-    bench_result *item;
-    size_t count;
-} bench_list;
+enum { ALL_DTYPES = 3, TOOL_SLOWER = 4 };
 
 /* ---- Which cases --------------------------------------------------------------------------------------- */
 
-static bool add_case(bench_list *list, const bench_case *of)
+static bool add_case(bench_run *run, const bench_case *of)
 {
-    bench_result *grown = realloc(list->item, (list->count + 1) * sizeof *grown);
+    bench_result *grown = realloc(run->result, (run->count + 1) * sizeof *grown);
     if (!grown)
         return false;
-    list->item = grown;
-    list->item[list->count++] = (bench_result){ .of = *of, .cold_s = NAN, .cached_s = NAN };
+    run->result = grown;
+    run->result[run->count++] = (bench_result){ .of = *of, .cold_s = NAN, .cached_s = NAN };
     return true;
 }
 
 /* The case in each storage type and with each kernel that is asked for. */
-static bool add_variants(const values *given, bench_case of, bench_list *list)
+static bool add_variants(const values *given, bench_case of, bench_run *run)
 {
     bool all_kernels = given->kernel && strcmp(given->kernel, "all") == 0;
     for (int dtype = 0; dtype < ALL_DTYPES; dtype++) {
@@ -47,7 +43,7 @@ static bool add_variants(const values *given, bench_case of, bench_list *list)
         of.dtype = (clattn_dtype)dtype;
         for (size_t index = 0; index < (all_kernels ? clattn_kernel_count() : 1); index++) {
             of.kernel = all_kernels ? clattn_kernel_name(index) : given->kernel;
-            if (!add_case(list, &of))
+            if (!add_case(run, &of))
                 return false;
         }
     }
@@ -69,13 +65,13 @@ static bool find_workload(const char *name, bench_case *found)
     return strcmp(name, found->name) == 0;
 }
 
-static int add_workloads(const values *given, const char *names, bench_list *list)
+static int add_workloads(const values *given, const char *names, bench_run *run)
 {
     bench_case of;
     char name[64];
     if (strcmp(names, "all") == 0) {
         for (size_t index = 0; bench_workload(index, &of); index++) {
-            if (!add_variants(given, of, list))
+            if (!add_variants(given, of, run))
                 return tool_usage(&tool_bench_command, "no memory for the cases");
         }
         return TOOL_GO_ON;
@@ -86,7 +82,7 @@ static int add_workloads(const values *given, const char *names, bench_list *lis
         if (!find_workload(name, &of))
             return tool_usage(&tool_bench_command, "--workload %s: unknown; the nearest is %s", name,
                               of.name);
-        if (!add_variants(given, of, list))
+        if (!add_variants(given, of, run))
             return tool_usage(&tool_bench_command, "no memory for the cases");
         at += length;
         if (!*at)
@@ -106,23 +102,37 @@ static int check_kernel(const char *wanted)
     return tool_usage(&tool_bench_command, "--kernel %s: unknown; the nearest is %s", wanted, nearest);
 }
 
-/* What the table of options cannot say, and the cases. */
-static int make_list(const values *given, bench_list *list)
+/* What the table of options cannot say. */
+static int check_usage(const values *given, double *limit)
+{
+    char *end;
+    if (given->seconds <= 0)
+        return tool_usage(&tool_bench_command, "--seconds %g: more than 0 is wanted", given->seconds);
+    if (given->tolerance < 0)
+        return tool_usage(&tool_bench_command, "--tolerance %g: at least 0 is wanted", given->tolerance);
+    if (given->fail_slower && !given->compare)
+        return tool_usage(&tool_bench_command, "--fail-slower needs --compare");
+    if (given->fail_slower) {
+        *limit = strtod(given->fail_slower, &end) / 100;
+        if (end == given->fail_slower || strcmp(end, "%") != 0 || !(*limit >= 0))
+            return tool_usage(&tool_bench_command, "--fail-slower %s: a share such as 5%% is wanted",
+                              given->fail_slower);
+    }
+    return given->kernel ? check_kernel(given->kernel) : TOOL_GO_ON;
+}
+
+static int make_list(const values *given, bench_run *run)
 {
     bench_case of;
     tool_error error;
-    int code = given->kernel ? check_kernel(given->kernel) : TOOL_GO_ON;
-    if (code == TOOL_GO_ON && given->seconds <= 0)
-        code = tool_usage(&tool_bench_command, "--seconds %g: more than 0 is wanted", given->seconds);
-    if (code == TOOL_GO_ON && given->tolerance < 0)
-        code = tool_usage(&tool_bench_command, "--tolerance %g: at least 0 is wanted", given->tolerance);
-    if (code == TOOL_GO_ON && (given->workload || !given->shape))
-        code = add_workloads(given, given->workload ? given->workload : "all", list);
+    int code = TOOL_GO_ON;
+    if (given->workload || !given->shape)
+        code = add_workloads(given, given->workload ? given->workload : "all", run);
     if (code != TOOL_GO_ON || !given->shape)
         return code;
     if (!bench_shape_read(given->shape, &of, &error))
         return tool_usage(&tool_bench_command, "--shape: %s", error.text);
-    return add_variants(given, of, list) ? code : tool_usage(&tool_bench_command, "no memory for the cases");
+    return add_variants(given, of, run) ? code : tool_usage(&tool_bench_command, "no memory for the cases");
 }
 
 /* ---- The table ----------------------------------------------------------------------------------------- */
@@ -162,7 +172,7 @@ static void print_result(const bench_result *result)
         printf("%8s %7s %7s %5.1f%c %7.1f %5.1f %6.2f %5.1f %-4s ", ms_text(result->time.median, text[0]),
                ms_text(result->time.p10, text[1]), ms_text(result->time.p90, text[2]), 100 * noise,
                noise > 0.03 ? '!' : ' ', bench_gflops(result), 100 * bench_of_peak(result), bench_gbs(result),
-               100 * bench_of_band(result), bench_is_bound_by_reading(result) ? "read" : "fma");
+               100 * bench_of_band(result), bench_bound_by(result));
         printf("%6s %6s\n", short_time(result->cold_s, text[3]), short_time(result->cached_s, text[4]));
     } else {
         printf("%s: %s\n", result->verdict == BENCH_WRONG ? "WRONG" : "refused", result->reason);
@@ -170,23 +180,30 @@ static void print_result(const bench_result *result)
     fflush(stdout);
 }
 
-static void print_spread(const char *name, const char *unit, const bench_series *series, const char *what)
+static void print_peaks(const bench_run *run)
 {
-    bench_spread spread;
-    tool_error error;
-    if (series->count && bench_spread_of(series, &spread, &error))
-        printf("%-7s %.1f %s, 10th to 90th percentile %.1f to %.1f: %s\n", name, spread.median, unit,
-               spread.p10, spread.p90, what);
+    printf("fma     %.1f GFLOP/s, 10th to 90th percentile %.1f to %.1f: multiply-adds in registers, f32\n",
+           run->peak.median, run->peak.p10, run->peak.p90);
+    printf("read    %.1f GB/s, 10th to 90th percentile %.1f to %.1f: reads of %.0f MiB\n", run->band.median,
+           run->band.p10, run->band.p90, run->read_bytes / 1024 / 1024);
 }
 
 /* ---- Running ------------------------------------------------------------------------------------------- */
 
+static bool measure_first_calls(bench_run *run, tool_error *error)
+{
+    for (size_t index = 0; index < run->count; index++) {
+        if (!bench_first_calls(&run->set, &run->result[index], error))
+            return false;
+    }
+    return true;
+}
+
 /* One case: plan, check, time. A refusal is a result. */
-static bool run_case(clattn_context *context, bench_peak *peak, const bench_limits *limits,
-                     bench_result *result, tool_error *error)
+static bool run_case(bench_run *run, bench_result *result, tool_error *error)
 {
     bench_work work;
-    if (!bench_work_create(context, &result->of, &work, error))
+    if (!bench_work_create(run->context, &result->of, &work, error))
         return false;
     result->cost = bench_cost_of(&result->of);
     tool_progress_begin("building kernels");
@@ -196,7 +213,7 @@ static bool run_case(clattn_context *context, bench_peak *peak, const bench_limi
         clattn_attention_info info = bench_work_info(&work);
         snprintf(result->kernel, sizeof result->kernel, "%s", info.kernel);
         snprintf(result->gemm, sizeof result->gemm, "%s", info.gemm ? info.gemm : "");
-        ok = bench_measure(&work, peak, limits, result, error);
+        ok = bench_measure(&work, run->device_peak, &run->set, result, error);
     } else if (status == CLATTN_UNSUPPORTED || status == CLATTN_BUILD_FAILED) {
         result->verdict = BENCH_REFUSED;
         snprintf(result->reason, sizeof result->reason, "%s", clattn_last_message());
@@ -209,62 +226,108 @@ static bool run_case(clattn_context *context, bench_peak *peak, const bench_limi
     return ok;
 }
 
-static bool run_list(const values *given, clattn_context *context, bench_peak *peak, bench_list *list,
-                     tool_error *error)
+/* What the device did during a case counts for the run, too. */
+static bool add_peaks(bench_run *run, const bench_result *result, tool_error *error)
 {
-    const bench_limits limits = { .seconds = given->seconds, .tolerance = given->tolerance };
-    bench_series fma = { 0 }, read = { 0 };
-    bool ok = true;
-    size_t wrong = 0;
-    print_head(context);
-    for (size_t index = 0; index < list->count && ok; index++) {
-        bench_result *result = &list->item[index];
-        ok = run_case(context, peak, &limits, result, error);
-        if (!ok)
-            break;
+    double gbs;
+    for (size_t index = 0; index < result->fma.count; index++) {
+        if (!bench_series_add(&run->fma, result->fma.value[index], error))
+            return false;
+    }
+    return bench_peak_read(run->device_peak, run->read_bytes, &gbs, error) &&
+           bench_series_add(&run->read, gbs, error);
+}
+
+static bool run_cases(bench_run *run, tool_error *error)
+{
+    if (!bench_peak_create(run->context, &run->device_peak, error))
+        return false;
+    run->read_bytes = bench_peak_bytes(run->device_peak);
+    print_head(run->context);
+    for (size_t index = 0; index < run->count; index++) {
+        bench_result *result = &run->result[index];
+        if (!run_case(run, result, error) || !add_peaks(run, result, error))
+            return false;
         print_result(result);
-        wrong += result->verdict == BENCH_WRONG;
-        for (size_t at = 0; at < result->fma.count && ok; at++)
-            ok = bench_series_add(&fma, result->fma.value[at], error);
-        double value;
-        for (int at = 0; at < 2 && ok; at++)
-            ok = bench_peak_read(peak, bench_peak_bytes(peak), &value, error) &&
-                 bench_series_add(&read, value, error);
     }
-    if (ok) {
-        char what[64];
-        snprintf(what, sizeof what, "reads of %.0f MiB", bench_peak_bytes(peak) / 1024 / 1024);
-        print_spread("peak", "GFLOP/s", &fma, "fused multiply-adds in registers, f32");
-        print_spread("read", "GB/s", &read, what);
-        if (wrong)
-            ok = tool_fail(error, "%zu of %zu results are wrong", wrong, list->count);
-    }
-    bench_series_free(&fma);
-    bench_series_free(&read);
-    return ok;
+    if (!bench_spread_of(&run->fma, &run->peak, error) || !bench_spread_of(&run->read, &run->band, error))
+        return false;
+    print_peaks(run);
+    return true;
+}
+
+static bool store(const values *given, const bench_run *run, tool_error *error)
+{
+    tool_outputs outputs = { 0 };
+    FILE *json = NULL, *csv = NULL, *plot = NULL;
+    bool ok = (!given->json || ((json = tool_outputs_add(&outputs, given->json, error)) != NULL &&
+                                bench_json_write(run, json, given->json, error))) &&
+              (!given->csv || (csv = tool_outputs_add(&outputs, given->csv, error)) != NULL) &&
+              (!given->plot || ((plot = tool_outputs_add(&outputs, given->plot, error)) != NULL &&
+                                bench_plot_write(run, plot, given->plot, error)));
+    if (csv)
+        bench_csv_write(run, csv);
+    if (ok)
+        return tool_outputs_commit(&outputs, error);
+    tool_outputs_discard(&outputs);
+    return false;
+}
+
+static bool none_wrong(const bench_run *run, tool_error *error)
+{
+    size_t wrong = 0;
+    for (size_t index = 0; index < run->count; index++)
+        wrong += run->result[index].verdict == BENCH_WRONG;
+    return wrong == 0 || tool_fail(error, "%zu of %zu results are wrong", wrong, run->count);
+}
+
+static bool outputs_possible(const values *given, tool_error *error)
+{
+    const char *const outputs[] = { given->json, given->csv, given->plot };
+    const char *const inputs[] = { given->compare };
+    return tool_outputs_check(outputs, sizeof outputs / sizeof outputs[0], inputs, 1, error);
 }
 
 static int bench(int argc, char **argv)
 {
     values given = { .seconds = 1, .tolerance = 1e-5 };
-    bench_list list = { 0 };
-    clattn_context *context = NULL;
-    bench_peak *peak = NULL;
+    bench_run run = { .result = NULL };
+    cJSON *old = NULL;
+    double limit = INFINITY;
+    size_t slower = 0;
     tool_error error;
     int code = tool_options_read(&tool_bench_command, argc, argv, &given);
     if (code != TOOL_GO_ON)
         return code;
-    code = make_list(&given, &list);
-    if (code == TOOL_GO_ON) {
-        bool ok = tool_open(given.device, &context, &error) && bench_peak_create(context, &peak, &error) &&
-                  run_list(&given, context, peak, &list, &error);
-        code = tool_finish(&tool_bench_command, ok, &error);
+    code = check_usage(&given, &limit);
+    if (code == TOOL_GO_ON)
+        code = make_list(&given, &run);
+    if (code != TOOL_GO_ON)
+        goto done;
+    run.set = (bench_settings){ given.seconds, given.tolerance, tool_selector(given.device) };
+    bool ok = outputs_possible(&given, &error) &&
+              (!given.compare || bench_old_read(given.compare, &old, &error)) &&
+              (given.no_first_call || measure_first_calls(&run, &error)) &&
+              tool_open(given.device, &run.context, &error) && run_cases(&run, &error) &&
+              store(&given, &run, &error);
+    if (ok && old)
+        slower = bench_compare(&run, old, given.compare, limit);
+    ok = ok && none_wrong(&run, &error);
+    code = tool_finish(&tool_bench_command, ok, &error);
+    if (code == TOOL_DONE && given.fail_slower && slower) {
+        fprintf(stderr, "clattn bench: %zu of %zu cases are slower than in %s by more than %s\n", slower,
+                run.count, given.compare, given.fail_slower);
+        code = TOOL_SLOWER;
     }
-    bench_peak_destroy(peak);
-    clattn_context_destroy(context);
-    for (size_t index = 0; index < list.count; index++)
-        bench_result_free(&list.item[index]);
-    free(list.item);
+done:
+    bench_peak_destroy(run.device_peak);
+    clattn_context_destroy(run.context);
+    for (size_t index = 0; index < run.count; index++)
+        bench_result_free(&run.result[index]);
+    bench_series_free(&run.fma);
+    bench_series_free(&run.read);
+    free(run.result);
+    cJSON_Delete(old);
     return code;
 }
 
@@ -272,23 +335,49 @@ static int bench(int argc, char **argv)
 
 static const tool_option options[] = {
     { "--workload", TOOL_TEXT, FIELD(workload), "NAME,..|all",
-      "workloads by name; default all, without --shape", 0 },
-    { "--shape", TOOL_TEXT, FIELD(shape), "TEXT", "a shape of your own", 0 },
+      "workloads by name; default all, unless --shape", 0 },
+    { "--shape", TOOL_TEXT, FIELD(shape), "TEXT", "a shape of your own, see above", 0 },
     { "--dtype", TOOL_WORD, FIELD(dtype), "f32|f16|bf16|all", "storage of q, k, v and out; default f32", 0 },
     { "--device", TOOL_TEXT, FIELD(device), "SELECTOR", "index of clattn probe, cpu, gpu, or part of a name",
       0 },
-    { "--kernel", TOOL_TEXT, FIELD(kernel), "NAME|all", "this row of the table, or each", 0 },
+    { "--kernel", TOOL_TEXT, FIELD(kernel), "NAME|all", "this row of the table, or every one", 0 },
     { "--seconds", TOOL_REAL, FIELD(seconds), "X", "time of each case; default 1", 0 },
     { "--tolerance", TOOL_REAL, FIELD(tolerance), "X",
-      "how far a result may be off beyond rounding to its type; default 1e-5", 0 },
+      "how far a result may be off beyond a step of its type; default 1e-5", 0 },
+    { "--no-first-call", TOOL_FLAG, FIELD(no_first_call), NULL, "leave out the columns cold and cached", 0 },
+    { "--json", TOOL_TEXT, FIELD(json), "FILE", "everything, with every sample", 0 },
+    { "--csv", TOOL_TEXT, FIELD(csv), "FILE", "a line a case", 0 },
+    { "--plot", TOOL_TEXT, FIELD(plot), "FILE", "the roofline with the cases, SVG", 0 },
+    { "--compare", TOOL_TEXT, FIELD(compare), "FILE", "an older --json: faster, same or slower", 0 },
+    { "--fail-slower", TOOL_TEXT, FIELD(fail_slower), "P%",
+      "exit with 4 when a case is slower by more than this, and than the noise", 0 },
 };
 
 const tool_command tool_bench_command = {
     .name = "bench",
     .usage = "[options]",
-    .summary = "measure attention beside what the device can do",
-    .notes = "",
-    .example = "  clattn bench --workload base-512,llama-decode --kernel all\n",
+    .summary = "how fast attention is, beside what the device can do",
+    .notes =
+        "\n"
+        "A shape is words: b=1 hq=32 hkv=8 lq=1 lk=8192 d=128 dv=128 causal (or causal=top-left) "
+        "window=W,W;\n"
+        "module makes it a multi-head attention module of hq * d columns. lq and d are needed.\n"
+        "\n"
+        "Each case is first computed once and a sample of its rows compared with double precision: what is\n"
+        "wrong gets no time. A time is that of one call, enqueued on buffers of the device and waited for;\n"
+        "short calls are averaged over a thousandth of --seconds. In turn with them the device's own limits\n"
+        "are measured: fused multiply-adds in registers, and reads of as many bytes as the case has.\n"
+        "\n"
+        "  median p10 p90  milliseconds a call; noise is half of p90 - p10, marked ! over 3 %\n"
+        "  GFLOP/s %peak   useful flops, of exactly the pairs that causal (bottom-right) and window leave\n"
+        "  GB/s %read      q, k, v and out once, k and v with their own heads\n"
+        "  by              which of the two limits is nearer\n"
+        "  cold cached     plan and first call in a new process: nothing compiled before; with what the\n"
+        "                  library keeps on disk, but no cache of the driver\n"
+        "\n"
+        "Exits with 1 when a result is wrong, with 4 when --fail-slower says so.\n",
+    .example =
+        "  clattn bench --workload base-512,llama-decode --kernel all --json new.json --compare old.json\n",
     .options = options,
     .count = sizeof options / sizeof options[0],
     .run = bench,

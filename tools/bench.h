@@ -1,9 +1,13 @@
 /* tools/bench.h: the parts of `clattn bench`: cases, the work they need, samples of time, what the device can
- * do at most, and how results are kept. Called by the files bench*.c. */
+ * do at most, results, and where they go. Called by the files bench*.c. */
 #ifndef TOOLS_BENCH_H
 #define TOOLS_BENCH_H
 
 #include "session.h"
+
+#include <cjson/cJSON.h>
+
+#include <stdio.h>
 
 /* ---- Cases: bench_case.c ------------------------------------------------------------------------------- */
 
@@ -124,14 +128,30 @@ typedef struct bench_result {
     bench_spread time, peak, band;   /* of these */
 } bench_result;
 
-typedef struct bench_limits {
-    double seconds;   /* of each case */
-    double tolerance; /* of the check */
-} bench_limits;
+typedef struct bench_settings {
+    double seconds;     /* of each case */
+    double tolerance;   /* of the check */
+    const char *device; /* as the user chose it, or NULL */
+} bench_settings;
+
+typedef struct bench_run {
+    bench_settings set;
+    clattn_context *context;
+    bench_peak *device_peak;
+    bench_result *result;
+    size_t count;
+    bench_series fma, read; /* of the whole run, of read_bytes bytes */
+    bench_spread peak, band;
+    double read_bytes;
+} bench_run;
+
+/* Times plan and first call of the case in new processes: with empty caches, then with what the library kept
+ * on disk. NaN where there is no such call or nothing was kept. Before the device is opened. */
+bool bench_first_calls(const bench_settings *set, bench_result *result, tool_error *error);
 
 /* Checks, warms up and times a case that bench_work_plan has accepted, its kernels in turn with the
  * device's peaks. */
-bool bench_measure(bench_work *work, bench_peak *peak, const bench_limits *limits, bench_result *result,
+bool bench_measure(bench_work *work, bench_peak *peak, const bench_settings *set, bench_result *result,
                    tool_error *error);
 void bench_result_free(bench_result *result);
 
@@ -139,6 +159,25 @@ double bench_gflops(const bench_result *result);
 double bench_gbs(const bench_result *result);
 double bench_of_peak(const bench_result *result); /* shares of 1 */
 double bench_of_band(const bench_result *result);
-bool bench_is_bound_by_reading(const bench_result *result);
+const char *bench_bound_by(const bench_result *result); /* "fma" or "read": what it is nearer to */
+
+/* ---- Where results go: bench_json.c, bench_compare.c, bench_plot.c ---------------------------------------
+ */
+
+#define BENCH_FORMAT "clattn-bench"
+enum { BENCH_SCHEMA = 1 };
+
+bool bench_json_write(const bench_run *run, FILE *file, const char *path, tool_error *error);
+void bench_csv_write(const bench_run *run, FILE *file);
+
+/* Reads a file of bench_json_write. */
+bool bench_old_read(const char *path, cJSON **old, tool_error *error);
+
+/* Prints a line a case; returns how many are slower by more than `limit`, a share, and beyond the noise, or
+ * have no time any more. */
+size_t bench_compare(const bench_run *run, const cJSON *old, const char *path, double limit);
+
+/* The roofline as SVG. */
+bool bench_plot_write(const bench_run *run, FILE *file, const char *path, tool_error *error);
 
 #endif

@@ -98,9 +98,9 @@ double bench_of_band(const bench_result *result)
     return bench_gbs(result) / result->band.median;
 }
 
-bool bench_is_bound_by_reading(const bench_result *result)
+const char *bench_bound_by(const bench_result *result)
 {
-    return bench_of_band(result) > bench_of_peak(result);
+    return bench_of_band(result) > bench_of_peak(result) ? "read" : "fma";
 }
 
 /* ---- Measuring ----------------------------------------------------------------------------------------- */
@@ -156,29 +156,29 @@ static bool take_peaks(bench_peak *peak, bench_result *result, tool_error *error
     return true;
 }
 
-bool bench_measure(bench_work *work, bench_peak *peak, const bench_limits *limits, bench_result *result,
+bool bench_measure(bench_work *work, bench_peak *peak, const bench_settings *set, bench_result *result,
                    tool_error *error)
 {
     double value, begin;
     int calls;
-    if (!check(work, limits->tolerance, result, error))
+    if (!check(work, set->tolerance, result, error))
         return false;
     if (result->verdict != BENCH_TIMED)
         return true;
     tool_progress_begin(work->of.name);
-    if (!warm_up(work, limits->seconds, &calls, error))
+    if (!warm_up(work, set->seconds, &calls, error))
         return false;
     begin = tool_seconds();
     for (int round = 0;; round++) {
         double passed = tool_seconds() - begin, turn = tool_seconds();
         bool enough = result->seconds.count >= SAMPLES_WANTED ||
-                      (passed > PATIENCE * limits->seconds && result->seconds.count >= SAMPLES_LEAST);
+                      (passed > PATIENCE * set->seconds && result->seconds.count >= SAMPLES_LEAST);
         if (round >= ROUNDS && enough)
             break;
         do {
             if (!sample(work, calls, &value, error) || !bench_series_add(&result->seconds, value, error))
                 return false;
-        } while (tool_seconds() - turn < limits->seconds / ROUNDS);
+        } while (tool_seconds() - turn < set->seconds / ROUNDS);
         if (!take_peaks(peak, result, error))
             return false;
     }
