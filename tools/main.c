@@ -22,8 +22,9 @@ static void print_help(FILE *to)
     fprintf(to, "  --version  the version of the program\n"
                 "  --help     this text; clattn COMMAND --help tells a command's options\n\n"
                 "environment:\n"
-                "  CLATTN_DEVICE   the device when --device is not given\n"
-                "  CLATTN_VERBOSE  not empty: the library's log and whole build logs on stderr\n\n"
+                "  CLATTN_DEVICE     the device when --device is not given\n"
+                "  CLATTN_CACHE_DIR  the folder that keeps built kernels; empty: nothing is kept\n"
+                "  CLATTN_VERBOSE    not empty: the library's log and whole build logs on stderr\n\n"
                 "exit codes: 0 done, 1 failed, 2 wrong usage\n");
 }
 

@@ -36,6 +36,7 @@ static void log_line(void *user, clattn_log_level level, const char *line)
 bool tool_open(const char *device_option, clattn_context **context, tool_error *error)
 {
     clattn_context_options options = { .device = tool_selector(device_option),
+                                       .cache_dir = getenv("CLATTN_CACHE_DIR"),
                                        .log = is_verbose() ? log_line : NULL };
     tool_progress_begin("opening the device");
     clattn_status status = clattn_context_create(&options, context);

@@ -1,6 +1,7 @@
 /* tools/session.h: what every command needs of the machine: the environment, the device, the clock, the
- * terminal. The environment is read here only: CLATTN_DEVICE, the device when --device is not given, and
- * CLATTN_VERBOSE, which sends the library's log and whole build logs to stderr. */
+ * terminal. The environment is read here only: CLATTN_DEVICE, the device when --device is not given,
+ * CLATTN_CACHE_DIR, the folder of built programs, and CLATTN_VERBOSE, which sends the library's log and whole
+ * build logs to stderr. */
 #ifndef TOOLS_SESSION_H
 #define TOOLS_SESSION_H
 

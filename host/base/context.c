@@ -54,6 +54,11 @@ static clattn_status finish_context(cl_context cl, const ca_device *device, cons
         made->log_user = options->log_user;
         made->kernel_dir = copy_text(options->kernel_dir);
     }
+    const char *cache_dir = options != NULL ? options->cache_dir : NULL;
+    if (cache_dir == NULL && !device->binary_compiles)
+        made->cache_dir = ca_user_cache_folder("clattn");
+    if (cache_dir != NULL && *cache_dir != '\0')
+        made->cache_dir = copy_text(cache_dir);
     made->lock = ca_mutex_create();
     if (made->lock == NULL || (options != NULL && options->kernel_dir != NULL && made->kernel_dir == NULL)) {
         status = ca_fail(CLATTN_OUT_OF_MEMORY, "no host memory for a context");
@@ -148,6 +153,7 @@ void clattn_context_destroy(clattn_context *context)
     clReleaseDevice(context->device.info.device_id);
     ca_mutex_destroy(context->lock);
     free(context->kernel_dir);
+    free(context->cache_dir);
     free(context);
 }
 

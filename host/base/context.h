@@ -15,6 +15,7 @@ struct clattn_context {
     cl_command_queue queue;
     char why[CLATTN_TEXT_BYTES];
     char *kernel_dir; /* NULL: the built-in sources */
+    char *cache_dir;  /* NULL: no program is kept on disk; guarded by lock */
     bool strict;
     void (*on_destroy)(
         clattn_context *context); /* NULL, or called first by destroy: gemm frees what CLBlast keeps */

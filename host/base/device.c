@@ -43,14 +43,14 @@ static void device_text(cl_device_id id, cl_device_info what, char out[CLATTN_TE
     free(text);
 }
 
-static void platform_text(cl_platform_id id, char out[CLATTN_TEXT_BYTES])
+static void platform_text(cl_platform_id id, cl_platform_info what, char out[CLATTN_TEXT_BYTES])
 {
     size_t bytes = 0;
     out[0] = '\0';
-    if (clGetPlatformInfo(id, CL_PLATFORM_NAME, 0, NULL, &bytes) != CL_SUCCESS || bytes == 0)
+    if (clGetPlatformInfo(id, what, 0, NULL, &bytes) != CL_SUCCESS || bytes == 0)
         return;
     char *text = calloc(bytes + 1, 1);
-    if (text != NULL && clGetPlatformInfo(id, CL_PLATFORM_NAME, bytes, text, NULL) == CL_SUCCESS)
+    if (text != NULL && clGetPlatformInfo(id, what, bytes, text, NULL) == CL_SUCCESS)
         copy_trimmed(text, out);
     free(text);
 }
@@ -90,7 +90,8 @@ clattn_status ca_device_read(cl_device_id id, ca_device *device)
         error = clGetDeviceInfo(id, CL_DEVICE_PLATFORM, sizeof info->platform_id, &info->platform_id, NULL);
     if (error != CL_SUCCESS)
         return ca_fail_cl(error, "clGetDeviceInfo", NULL);
-    platform_text(info->platform_id, info->platform);
+    platform_text(info->platform_id, CL_PLATFORM_NAME, info->platform);
+    platform_text(info->platform_id, CL_PLATFORM_VERSION, facts.platform_version);
     device_text(id, CL_DEVICE_NAME, info->name);
     device_text(id, CL_DEVICE_VERSION, info->version);
     device_text(id, CL_DRIVER_VERSION, info->driver);
@@ -108,6 +109,7 @@ clattn_status ca_device_read(cl_device_id id, ca_device *device)
         facts.buffer_align_bytes = DEFAULT_ALIGN_BYTES;
     facts.shares_host_memory =
         (info->type & CL_DEVICE_TYPE_CPU) != 0 || device_bool(id, CL_DEVICE_HOST_UNIFIED_MEMORY);
+    facts.binary_compiles = strcmp(info->platform, "Portable Computing Language") == 0;
     *device = facts;
     return CLATTN_OK;
 }
@@ -138,7 +140,7 @@ static void brief_add(char text[BRIEF_BYTES], const char *separator, const char 
 static clattn_status list_platform(device_list *list, cl_platform_id platform, char trouble[BRIEF_BYTES])
 {
     char name[CLATTN_TEXT_BYTES], words[CLATTN_TEXT_BYTES + 64];
-    platform_text(platform, name);
+    platform_text(platform, CL_PLATFORM_NAME, name);
     cl_uint count = 0;
     cl_int error = clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, NULL, &count);
     if (error == CL_DEVICE_NOT_FOUND || (error == CL_SUCCESS && count == 0)) {

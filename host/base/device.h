@@ -9,6 +9,8 @@ typedef struct ca_device {
     size_t max_work_group;
     size_t buffer_align_bytes; /* of the origin of a sub-buffer */
     bool shares_host_memory;
+    bool binary_compiles; /* asking for a program's binary compiles its kernels anew: PoCL */
+    char platform_version[CLATTN_TEXT_BYTES];
 } ca_device;
 
 /* Reads the facts of one device. */

@@ -1,14 +1,22 @@
-/* What belongs to the operating system: mutexes, a text per thread, files. Called by base. To port the
- * library, port this file; it is written for POSIX.
+/* What belongs to the operating system: mutexes, a text per thread, files and folders. Called by base. To
+ * port the library, port this file; it is written for POSIX.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "base/os.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <pwd.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 struct ca_mutex {
     pthread_mutex_t posix;
@@ -115,7 +123,9 @@ const char *ca_find_text(const char *text, const char *part)
     }
 }
 
-char *ca_read_file(const char *path, size_t *bytes)
+/* ---- Files ---- */
+
+char *ca_read_file(const char *path, size_t most, size_t *bytes)
 {
     char *text = NULL;
     size_t used = 0, room = 0;
@@ -135,6 +145,8 @@ char *ca_read_file(const char *path, size_t *bytes)
         if (got == 0)
             break;
         used += got;
+        if (used > most)
+            goto fail;
     }
     if (ferror(file))
         goto fail;
@@ -146,4 +158,111 @@ fail:
     fclose(file);
     free(text);
     return NULL;
+}
+
+/* malloc'd, or NULL. */
+static char *concat(const char *a, const char *b, const char *c)
+{
+    const size_t room = strlen(a) + strlen(b) + strlen(c) + 1;
+    char *text = malloc(room);
+    if (text != NULL)
+        snprintf(text, room, "%s%s%s", a, b, c);
+    return text;
+}
+
+char *ca_user_cache_folder(const char *name)
+{
+#ifdef __APPLE__
+    static const char caches[] = "/Library/Caches/";
+#else
+    static const char caches[] = "/.cache/";
+#endif
+    char text[16384];
+    struct passwd user, *found = NULL;
+    if (getpwuid_r(geteuid(), &user, text, sizeof text, &found) != 0 || found == NULL ||
+        user.pw_dir[0] != '/')
+        return NULL;
+    return concat(user.pw_dir, caches, name);
+}
+
+const char *ca_make_private_folder(const char *path)
+{
+    struct stat facts;
+    const char *reason = NULL;
+    char *part = concat(path, "", "");
+    if (part == NULL)
+        return "no host memory";
+    for (char *at = part; *at != '\0'; ++at)
+        if (*at == '/' && at > part) {
+            *at = '\0';
+            mkdir(part, S_IRWXU);
+            *at = '/';
+        }
+    if (mkdir(part, S_IRWXU) != 0 && errno != EEXIST)
+        reason = strerror(errno);
+    else if (stat(part, &facts) != 0)
+        reason = strerror(errno);
+    else if (!S_ISDIR(facts.st_mode))
+        reason = "it is not a folder";
+    else if (facts.st_uid != geteuid() || (facts.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+        reason = "it is another user's, or others may write to it";
+    free(part);
+    return reason;
+}
+
+const char *ca_replace_file(const char *path, const void *data, size_t bytes)
+{
+    const char *reason = NULL;
+    char *draft = concat(path, ".XXXXXX", "");
+    if (draft == NULL)
+        return "no host memory";
+    const int file = mkstemp(draft);
+    if (file < 0) {
+        reason = strerror(errno);
+        goto done;
+    }
+    for (const char *at = data; bytes > 0 && reason == NULL;) {
+        const ssize_t written = write(file, at, bytes);
+        if (written < 0) {
+            reason = strerror(errno);
+        } else {
+            at += written;
+            bytes -= (size_t)written;
+        }
+    }
+    if (close(file) != 0 && reason == NULL)
+        reason = strerror(errno);
+    if (reason == NULL && rename(draft, path) != 0)
+        reason = strerror(errno);
+    if (reason != NULL)
+        unlink(draft);
+done:
+    free(draft);
+    return reason;
+}
+
+void ca_trim_folder(const char *path, const char *part, size_t most)
+{
+    for (bool removed = true; removed;) {
+        char oldest[256] = "";
+        time_t then = 0;
+        uint64_t bytes = 0;
+        DIR *folder = opendir(path);
+        if (folder == NULL)
+            return;
+        for (struct dirent *file; (file = readdir(folder)) != NULL;) {
+            struct stat facts;
+            if (strstr(file->d_name, part) == NULL ||
+                fstatat(dirfd(folder), file->d_name, &facts, AT_SYMLINK_NOFOLLOW) != 0 ||
+                !S_ISREG(facts.st_mode))
+                continue;
+            bytes += (uint64_t)facts.st_size;
+            if (oldest[0] == '\0' || facts.st_mtime < then) {
+                then = facts.st_mtime;
+                snprintf(oldest, sizeof oldest, "%s", file->d_name);
+            }
+        }
+        removed = bytes > most && unlinkat(dirfd(folder), oldest, 0) == 0;
+        closedir(folder);
+    }
 }

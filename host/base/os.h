@@ -25,7 +25,23 @@ const char *ca_thread_text(void);
 /* Case-insensitive search of ASCII text; NULL when it is not there. */
 const char *ca_find_text(const char *text, const char *part);
 
-/* Whole file as malloc'd text with a final NUL, or NULL. */
-char *ca_read_file(const char *path, size_t *bytes);
+/* ---- Files. Where a reason is returned, NULL is success. ---- */
+
+/* Whole file of at most `most` bytes as malloc'd text with a final NUL, or NULL. */
+char *ca_read_file(const char *path, size_t most, size_t *bytes);
+
+/* The folder `name` in the user's cache directory, malloc'd, whether it is there or not; NULL where the
+ * system knows no such directory. */
+char *ca_user_cache_folder(const char *name);
+
+/* Makes a folder, and those above it, with mode 0700 where they are missing. One that is there must belong to
+ * the user and nobody else may write to it. */
+const char *ca_make_private_folder(const char *path);
+
+/* Writes a file in the place of one that is there. Whoever reads sees all of the one or all of the other. */
+const char *ca_replace_file(const char *path, const void *data, size_t bytes);
+
+/* Removes the oldest of the files whose names hold `part`, while they have more than `most` bytes in all. */
+void ca_trim_folder(const char *path, const char *part, size_t most);
 
 #endif

@@ -1,8 +1,9 @@
-/* Kernels from sources: reads the sources, builds each program once in a context, keeps it and its failure.
- * Families, gemm and nn make and enqueue their kernels here.
+/* Kernels from sources: reads the sources, builds each program once in a context, or takes it as an earlier
+ * process kept it, and keeps it and its failure. Families, gemm and nn make and enqueue their kernels here.
  */
 #include "base/program.h"
 
+#include "base/cache.h"
 #include "base/os.h"
 
 #include <stdio.h>
@@ -20,6 +21,7 @@ struct ca_program {
     char *log; /* NULL when the build succeeded */
     cl_int error;
     double build_ms;
+    char *cache_key; /* not NULL: to be kept on disk */
 };
 
 static double now_ms(void)
@@ -37,13 +39,34 @@ static void program_free(struct ca_program *program)
         clReleaseProgram(program->cl);
     free(program->key);
     free(program->log);
+    free(program->cache_key);
     free(program);
+}
+
+/* Hands the binary to the cache. A program for several devices, of a wrapped context, is not kept. */
+static void keep_on_disk(clattn_context *context, struct ca_program *program)
+{
+    unsigned char *binary = NULL;
+    size_t bytes = 0;
+    cl_uint devices = 0;
+    if (program->cache_key == NULL)
+        return;
+    if (clGetProgramInfo(program->cl, CL_PROGRAM_NUM_DEVICES, sizeof devices, &devices, NULL) == CL_SUCCESS &&
+        devices == 1 &&
+        clGetProgramInfo(program->cl, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL) == CL_SUCCESS &&
+        bytes > 0 && (binary = malloc(bytes)) != NULL &&
+        clGetProgramInfo(program->cl, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) == CL_SUCCESS)
+        ca_cache_write(context, program->cache_key, binary, bytes);
+    free(binary);
+    free(program->cache_key);
+    program->cache_key = NULL;
 }
 
 void ca_programs_release(clattn_context *context)
 {
     while (context->programs != NULL) {
         struct ca_program *next = context->programs->next;
+        keep_on_disk(context, context->programs);
         program_free(context->programs);
         context->programs = next;
     }
@@ -83,7 +106,7 @@ static clattn_status read_source(const clattn_context *context, const char *path
             goto done;
         }
         snprintf(file, room, "%s/%s", context->kernel_dir, path);
-        from_disk = ca_read_file(file, &body_bytes);
+        from_disk = ca_read_file(file, SIZE_MAX, &body_bytes);
         if (from_disk == NULL) {
             status = ca_fail(CLATTN_INVALID_ARGUMENT, "kernel_dir: cannot read %s", file);
             goto done;
@@ -126,13 +149,61 @@ static char *read_log(cl_program program, cl_device_id device)
     return log;
 }
 
-/* Compiles. A build that fails is a program too, with its log; *program is NULL only for other failures. */
-static clattn_status build(const clattn_context *context, const char *const *sources, const char *options,
+/* The program as an earlier process kept it; NULL when none did, or when the device no longer takes it. */
+static cl_program build_kept(const clattn_context *context, const char *key, const char *options)
+{
+    const cl_device_id device = context->device.info.device_id;
+    cl_int accepted = CL_SUCCESS, error = CL_SUCCESS;
+    size_t bytes = 0;
+    unsigned char *binary = key != NULL ? ca_cache_read(context, key, &bytes) : NULL;
+    if (binary == NULL)
+        return NULL;
+    cl_program program = clCreateProgramWithBinary(context->cl, 1, &device, &bytes,
+                                                   (const unsigned char **)&binary, &accepted, &error);
+    free(binary);
+    if (error != CL_SUCCESS)
+        return NULL;
+    if (accepted != CL_SUCCESS || clBuildProgram(program, 1, &device, options, NULL, NULL) != CL_SUCCESS) {
+        clReleaseProgram(program);
+        return NULL;
+    }
+    return program;
+}
+
+/* Compiles. A build that fails is a program too, with its log. */
+static clattn_status build_sources(const clattn_context *context, char *const *texts, cl_uint count,
+                                   const char *options, const char *name, struct ca_program *made)
+{
+    const cl_device_id device = context->device.info.device_id;
+    cl_int error;
+    made->cl = clCreateProgramWithSource(context->cl, count, (const char **)texts, NULL, &error);
+    if (error != CL_SUCCESS) {
+        made->cl = NULL;
+        return ca_fail_cl(error, "clCreateProgramWithSource", name);
+    }
+    made->error = clBuildProgram(made->cl, 1, &device, options, NULL, NULL);
+    if (made->error == CL_SUCCESS)
+        return CLATTN_OK;
+    if (made->error == CL_COMPILER_NOT_AVAILABLE)
+        return ca_fail(CLATTN_NO_COMPILER, "%s cannot compile OpenCL C", context->device.info.name);
+    if (made->error == CL_MEM_OBJECT_ALLOCATION_FAILURE || made->error == CL_OUT_OF_HOST_MEMORY)
+        return ca_fail_cl(made->error, "clBuildProgram", name);
+    made->log = read_log(made->cl, device);
+    clReleaseProgram(made->cl);
+    made->cl = NULL;
+    if (made->log == NULL)
+        return ca_fail(CLATTN_OUT_OF_MEMORY, "no host memory for the build log of %s", name);
+    return CLATTN_OK;
+}
+
+/* Takes the program from disk or builds it. *program is NULL on failure, but one that does not build is
+ * there, with its log. */
+static clattn_status build(clattn_context *context, const char *const *sources, const char *options,
                            struct ca_program **program)
 {
     clattn_status status = CLATTN_OK;
-    char *texts[MAX_SOURCES] = { NULL };
-    char *all_options = NULL;
+    char *texts[MAX_SOURCES + 1] = { NULL };
+    char *all_options = NULL, *cache_key = NULL;
     cl_uint count = 0;
     *program = NULL;
     struct ca_program *made = calloc(1, sizeof *made);
@@ -153,39 +224,27 @@ static clattn_status build(const clattn_context *context, const char *const *sou
         if (status != CLATTN_OK)
             goto fail;
     }
-    cl_int error;
-    made->cl = clCreateProgramWithSource(context->cl, count, (const char **)texts, NULL, &error);
-    if (error != CL_SUCCESS) {
-        made->cl = NULL;
-        status = ca_fail_cl(error, "clCreateProgramWithSource", sources[0]);
-        goto fail;
-    }
     double start = now_ms();
-    cl_device_id device = context->device.info.device_id;
-    made->error = clBuildProgram(made->cl, 1, &device, all_options, NULL, NULL);
-    made->build_ms = now_ms() - start;
-    if (made->error == CL_COMPILER_NOT_AVAILABLE) {
-        status = ca_fail(CLATTN_NO_COMPILER, "%s cannot compile OpenCL C", context->device.info.name);
-        goto fail;
-    }
-    if (made->error == CL_MEM_OBJECT_ALLOCATION_FAILURE || made->error == CL_OUT_OF_HOST_MEMORY) {
-        status = ca_fail_cl(made->error, "clBuildProgram", sources[0]);
-        goto fail;
-    }
-    if (made->error != CL_SUCCESS) {
-        made->log = read_log(made->cl, device);
-        clReleaseProgram(made->cl);
-        made->cl = NULL;
-        if (made->log == NULL) {
-            status = ca_fail(CLATTN_OUT_OF_MEMORY, "no host memory for the build log of %s", sources[0]);
+    cache_key = ca_cache_key(context, texts, all_options);
+    made->cl = build_kept(context, cache_key, all_options);
+    if (made->cl == NULL) {
+        status = build_sources(context, texts, count, all_options, sources[0], made);
+        if (status != CLATTN_OK)
             goto fail;
+        if (made->cl != NULL) {
+            made->cache_key = cache_key;
+            cache_key = NULL;
         }
     }
+    made->build_ms = now_ms() - start;
+    if (!context->device.binary_compiles)
+        keep_on_disk(context, made);
     *program = made;
     made = NULL;
 fail:
-    for (cl_uint i = 0; i < count + 1 && i < MAX_SOURCES; ++i)
+    for (cl_uint i = 0; i < MAX_SOURCES; ++i)
         free(texts[i]);
+    free(cache_key);
     free(all_options);
     program_free(made);
     return status;

@@ -128,10 +128,22 @@ typedef struct clattn_context_options {
     const char *device; /* selector of clattn_device_pick; read by clattn_context_create only */
     const char
         *kernel_dir; /* read .cl sources from this folder (the repository's cl/) instead of those built in */
-    bool strict;     /* a kernel that fails to build is an error; otherwise the next in the table is tried */
+    const char *cache_dir; /* where built programs are kept from one process to the next; see below */
+    bool strict; /* a kernel that fails to build is an error; otherwise the next in the table is tried */
     clattn_log_fn log; /* NULL: nobody listens */
     void *log_user;
 } clattn_context_options;
+
+/* cache_dir: NULL is clattn's folder in the user's cache directory, as the system's user database gives it
+ * (~/.cache/clattn; on a Mac ~/Library/Caches/clattn); "" keeps nothing; anything else is that folder. It is
+ * made with mode 0700 where it is missing, and not used where others may write to it: what is in it is run. A
+ * kept program is taken only for the same sources, options, device, driver and library version; damaged and
+ * foreign files are ignored and replaced; the oldest go beyond 256 MiB. Trouble with the folder never fails a
+ * call: the log says it once.
+ *
+ * PoCL compiles a kernel anew when asked for its binary, and has a cache of its own. So with PoCL NULL leaves
+ * the keeping to it, and a folder that is named is filled by clattn_context_destroy, once for each program
+ * and in as long as building them took; elsewhere a program is kept as soon as it is built. */
 
 /* Opens a device with a context and an in-order queue of the library's own. `options` may be NULL. On failure
  * *context is NULL. Errors: NO_DEVICE, NO_COMPILER, OUT_OF_MEMORY, CL_FAILED, INVALID_ARGUMENT. */
