@@ -317,7 +317,7 @@ static void built_in_sources_are_the_files(void **state)
         char path[1024];
         size_t bytes = 0;
         snprintf(path, sizeof path, "%s/../../cl/%s", CLATTN_TEST_DATA, ca_sources[i].path);
-        char *text = ca_read_file(path, &bytes);
+        char *text = ca_read_file(path, SIZE_MAX, &bytes);
         assert_non_null(text);
         assert_int_equal(bytes, ca_sources[i].bytes);
         assert_memory_equal(text, ca_sources[i].text, bytes);

@@ -164,15 +164,15 @@ static void reads_a_whole_file_and_no_folder(void **state)
         fputc('a' + i % 26, stream);
     fclose(stream);
     size_t bytes = 0;
-    char *text = ca_read_file(path, &bytes);
+    char *text = ca_read_file(path, SIZE_MAX, &bytes);
     remove(path);
     assert_non_null(text);
     assert_int_equal(bytes, 100000);
     assert_int_equal(text[99999], 'a' + 99999 % 26);
     assert_int_equal(text[100000], '\0');
     free(text);
-    assert_null(ca_read_file(path, &bytes));
-    assert_null(ca_read_file("/", &bytes));
+    assert_null(ca_read_file(path, SIZE_MAX, &bytes));
+    assert_null(ca_read_file("/", SIZE_MAX, &bytes));
 }
 
 int main(void)

@@ -91,12 +91,13 @@ static void *leave_with(void *object)
 #define REAL(call) (++depth, leave(real_##call))
 #define REAL_OBJECT(call) (++depth, leave_with(real_##call))
 
-static atomic_long live[CL_SHIM_KINDS], made[CL_SHIM_KINDS], builds, launches, commands, copies, waits,
-    arguments;
+static atomic_long live[CL_SHIM_KINDS], made[CL_SHIM_KINDS], builds, binary_loads, launches, commands, copies,
+    waits, arguments;
 
 cl_shim_counts cl_shim_count(void)
 {
     cl_shim_counts counts = { .builds = atomic_load(&builds),
+                              .binaries = atomic_load(&binary_loads),
                               .launches = atomic_load(&launches),
                               .commands = atomic_load(&commands),
                               .copies = atomic_load(&copies),
@@ -399,6 +400,9 @@ cl_program clCreateProgramWithBinary(cl_context context, cl_uint num_devices, co
                                      const size_t *lengths, const unsigned char **binaries, cl_int *status,
                                      cl_int *errcode_ret)
 {
+    if (is_due(&cl_shim_fault.binary_at))
+        return fail_create(errcode_ret, CL_INVALID_BINARY);
+    add(&binary_loads, 1);
     cl_program program = REAL_OBJECT(
         clCreateProgramWithBinary(context, num_devices, devices, lengths, binaries, status, errcode_ret));
     if (program != NULL)

@@ -27,6 +27,7 @@ typedef struct cl_shim_counts {
     long live[CL_SHIM_KINDS]; /* references: made and retained, less released */
     long made[CL_SHIM_KINDS];
     long builds;
+    long binaries;  /* programs made from a binary */
     long launches;  /* of kernels */
     long commands;  /* of any kind, launches among them */
     long copies;    /* reads, writes and copies of buffers, and buffers made with COPY_HOST_PTR */
@@ -61,7 +62,7 @@ typedef struct cl_shim_faults {
     size_t device_count;
 
     /* The n-th call from the time the number is set fails; 1 is the next, 0 is none. */
-    long buffer_at, launch_at, build_at, queue_at, map_at;
+    long buffer_at, launch_at, build_at, binary_at, queue_at, map_at;
     cl_int buffer_error, launch_error, build_error; /* 0: the error that fits best */
 
     long build_ms; /* a build takes this much longer */

@@ -1,9 +1,13 @@
-/* tests/support/harness.c: owns the context under test and the environment variables of the tests. */
+/* tests/support/harness.c: owns the context under test, the environment variables of the tests and the
+ * user's home as they see it. */
+#define _POSIX_C_SOURCE 200809L
 #include "support/harness.h"
 
 #include "support/cl_shim.h"
 #include "support/clblast.h"
 
+#include <errno.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +19,24 @@ static cl_command_queue queue;
 static void (*teardowns[MAX_TEARDOWNS])(void);
 static size_t teardown_count;
 static char subject[1024];
+
+const char *ct_home;
+
+/* Stands before the system's, so that no test writes to the user's home. */
+int getpwuid_r(uid_t id, struct passwd *user, char *text, size_t bytes, struct passwd **found)
+{
+    *found = NULL;
+    if (!ct_home)
+        return 0;
+    if (strlen(ct_home) >= bytes)
+        return ERANGE;
+    strcpy(text, ct_home);
+    memset(user, 0, sizeof *user);
+    user->pw_uid = id;
+    user->pw_dir = text;
+    *found = user;
+    return 0;
+}
 
 static void stop(const char *what, const char *message)
 {
@@ -54,7 +76,8 @@ int ct_setup(void **state)
     const char *width = getenv("CLATTN_TEST_FLOAT_WIDTH");
     if (width)
         cl_shim_fault.native_float_width = (cl_uint)atoi(width);
-    clattn_context_options options = { .device = selector, .strict = true };
+    const char *cache = getenv("CLATTN_CACHE_DIR");
+    clattn_context_options options = { .device = selector, .cache_dir = cache ? cache : "", .strict = true };
     if (clattn_context_create(&options, &context) != CLATTN_OK)
         stop("the device does not open", clattn_last_message());
     cl_int error;

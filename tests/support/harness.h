@@ -22,10 +22,14 @@ int64_t ct_by_size(int64_t tiny, int64_t small, int64_t full);
 
 /* Group fixtures: open the one device of the chosen OpenCL implementation (or CLATTN_TEST_DEVICE, a selector)
  * in a strict context; at the end print one line and release everything. No device ends the program with
- * status 1. CLATTN_TEST_FLOAT_WIDTH, when set, is what the device says of its float vectors: a simulator then
- * takes the rows for CPUs. */
+ * status 1. Built programs are kept in CLATTN_CACHE_DIR when that is set, in no other context of the tests.
+ * CLATTN_TEST_FLOAT_WIDTH, when set, is what the device says of its float vectors: a simulator then takes the
+ * rows for CPUs. */
 int ct_setup(void **state);
 int ct_teardown(void **state);
+
+/* What the system says is the user's home. NULL, as at first: it knows none. */
+extern const char *ct_home;
 
 clattn_context *ct_context(void);
 cl_context ct_cl(void);

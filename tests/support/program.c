@@ -54,9 +54,11 @@ int ct_program(const char *program, const char *format, ...)
         environment = arguments;
         rest = split + 4;
     }
-    snprintf(command, sizeof command,
-             "env -u CLATTN_DEVICE -u CLATTN_VERBOSE %s '%s' >program.out 2>program.err %s", environment,
-             program, rest);
+    const char *cache = getenv("CLATTN_CACHE_DIR");
+    snprintf(
+        command, sizeof command,
+        "env -u CLATTN_DEVICE -u CLATTN_VERBOSE CLATTN_CACHE_DIR='%s' %s '%s' >program.out 2>program.err %s",
+        cache ? cache : "", environment, program, rest);
     int status = system(command);
     read_text("program.out", ct_stdout, sizeof ct_stdout);
     read_text("program.err", ct_stderr, sizeof ct_stderr);
