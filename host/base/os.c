@@ -198,9 +198,7 @@ const char *ca_make_private_folder(const char *path)
             mkdir(part, S_IRWXU);
             *at = '/';
         }
-    if (mkdir(part, S_IRWXU) != 0 && errno != EEXIST)
-        reason = strerror(errno);
-    else if (stat(part, &facts) != 0)
+    if ((mkdir(part, S_IRWXU) != 0 && errno != EEXIST) || stat(part, &facts) != 0)
         reason = strerror(errno);
     else if (!S_ISDIR(facts.st_mode))
         reason = "it is not a folder";
