@@ -10,8 +10,8 @@ cd "$(dirname "$(realpath "$0")")/.." || exit 1
 root=$PWD
 . tools/packages.sh
 
-TEST_PACKAGES=(libcmocka-dev clang clang-format clang-tidy python3 python3-venv binutils pocl-opencl-icd mesa-opencl-icd
-               oclgrind)
+TEST_PACKAGES=(libcmocka-dev clang clang-format clang-tidy python3 python3-numpy python3-venv binutils pocl-opencl-icd
+               mesa-opencl-icd oclgrind)
 ALL_STAGES=(format tidy layers package pocl intel rusticl oclgrind lanes asan)
 HOST_OR_SHAPES='tools/|attention_[^k]|mha_results'
 PROGRAM_SECONDS=900 # a test program that takes longer has failed

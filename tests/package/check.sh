@@ -119,6 +119,32 @@ readme_example() { # NUMBER FIRST_LINE: the README's C block of that number, as 
 fact "the README's example of the simple face runs" readme_example 1 1.0000
 fact "the README's example of the expert face runs" readme_example 2 'kernel '
 
+peers() { # PYTHON ARGUMENT...: tools/peers.py on clattn alone, after some Python
+    local first=$1
+    shift
+    PYTHONPATH=$root/tools PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -c "import sys, peers, peers_clattn
+$first
+sys.exit(peers.main())" --library "$prefix/$lib/libclattn.so" --peers '' --rounds 1 --seconds 0.01 "$@"
+}
+fails_saying() { # TEXT COMMAND...
+    local text=$1 said
+    shift
+    said=$("$@" 2>&1) && { echo "$said"; return 1; }
+    grep -qF -- "$text" <<<"$said" || { echo "$said"; return 1; }
+}
+tiny='--workloads tiny,tiny-decode,tiny-mha'
+fact 'the peer script times the installed library, right in f32' peers pass $tiny --json "$work/peers.json"
+fact 'the peer script writes its rows' grep -q '"workload": "tiny-mha"' "$work/peers.json"
+fact 'the peer script compares bf16 with f32' peers pass $tiny --dtype bf16 --peers clattn-f32
+fact 'the peer script gives a wrong answer no time' fails_saying 'clattn: wrong: the largest difference is' \
+    peers 'peers.Attention.truth = lambda self, q, k, v: q + 0.01' --workloads tiny
+fact 'the peer script notices a description that has grown' \
+    fails_saying 'clattn_attention_desc of this library is another' peers 'fields = dict(peers_clattn.Desc._fields_)
+peers_clattn.Desc = peers_clattn.structure("clattn_attention_desc", more=peers_clattn.c_int64, **fields)
+peers_clattn.attention(sys.argv[2], None, "f32", peers.WORKLOADS["tiny"], *peers.WORKLOADS["tiny"].inputs())'
+fact 'the peer script names what it does not know' fails_saying '--workloads tinny: not one of base-512' \
+    peers pass --workloads tinny
+
 fact 'clattn configures beside a CUDA toolkit' fake_cuda -S "$root" -B "$work/beside" -DCLATTN_BUILD_TOOLS=OFF
 fact 'clattn takes the system OpenCL beside a CUDA toolkit' takes_the_systems_opencl "$work/beside"
 fact 'this build takes the system OpenCL' takes_the_systems_opencl "$build"
