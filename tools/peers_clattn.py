@@ -34,8 +34,8 @@ Desc = structure(
     'clattn_attention_desc', batch=c_int64, heads_q=c_int64, heads_kv=c_int64, len_q=c_int64, len_kv=c_int64,
     d_qk=c_int64, d_v=c_int64, dtype=c_int, scale=c_float, softcap=c_float, causal=c_bool, alignment=c_int,
     window_left=c_int64, window_right=c_int64, keep=c_bool, bias=c_bool, bias_dtype=c_int, lengths_q=c_bool,
-    lengths_kv=c_bool, packed=c_bool, sinks=c_bool, lse=c_bool,
-    weights=c_int, workspace_bytes=c_size_t, kernel=c_void_p, device=c_void_p)
+    lengths_kv=c_bool, packed=c_bool, sinks=c_bool, lse=c_bool, weights=c_int,
+    workspace_bytes=c_size_t, kernel=c_void_p, device=c_void_p)
 Call = structure(
     'clattn_attention_call', batch=c_int64, len_q=c_int64, len_kv=c_int64, total_q=c_int64, total_kv=c_int64, q=Tensor,
     k=Tensor, v=Tensor, keep=Tensor, bias=Tensor, sinks=Tensor, lengths_q=Tensor, lengths_kv=Tensor,
