@@ -28,7 +28,10 @@ mkdir -p "$logs"
 jobs=$(nproc)
 [ "$jobs" -le 8 ] || jobs=8
 total_passed=0 total_failed=0 summary=()
-export PROGRAM_SECONDS CACHE=$out/cache
+# What one process compiled, no other compiles again: PoCL keeps kernels for itself, Mesa those of llvmpipe, and for the
+# others the library does.
+export PROGRAM_SECONDS POCL_CACHE_DIR=$out/cache/pocl MESA_SHADER_CACHE_DIR=$out/cache/mesa
+mkdir -p "$POCL_CACHE_DIR" "$MESA_SHADER_CACHE_DIR"
 
 wanted() { # STAGE...: one of them was asked for
     local name
@@ -133,7 +136,7 @@ clang_tidy() {
     find host tools -name '*.c' | xargs -P "$jobs" -n 4 clang-tidy --quiet -p "$out/clang"
 }
 
-# Runs one test program in a folder of its own and leaves there: output, counts.
+# Runs one test program in a folder of its own and leaves there: output, counts (passed, failed, seconds).
 run_program() { # FOLDER PROGRAM [LAUNCHER...]
     local program=$2 status=0 passed failed
     mkdir -p "$1" && cd "$1" || return
@@ -148,7 +151,7 @@ run_program() { # FOLDER PROGRAM [LAUNCHER...]
     [ $status != 124 ] || echo "stopped after $PROGRAM_SECONDS s" >>output
     [ $status = 0 ] || echo "ended with status $status" >>output
     [ "$failed" -gt 0 ] || { [ $status = 0 ] && [ "$passed" -gt 0 ]; } || failed=1
-    echo "$passed $failed" >counts
+    echo "$passed $failed $SECONDS" >counts
 }
 
 sum_of() { # WORD of cmocka's summary lines in the file output
@@ -157,42 +160,29 @@ sum_of() { # WORD of cmocka's summary lines in the file output
 
 export -f run_program sum_of
 
-# PoCL keeps the kernels that it built. A cache is used by one process at a time: there is one for each of those that run
-# side by side, and between stages each gets what the others have.
-share_kernels() {
-    local slot other
-    for ((slot = 0; slot < jobs; slot++)); do
-        mkdir -p "$CACHE/$slot"
-        for ((other = 0; other < slot; other++)); do
-            cp -rn "$CACHE/$other/." "$CACHE/$slot" && cp -rn "$CACHE/$slot/." "$CACHE/$other"
-        done
-    done
-}
-
 # All test programs of a build on the implementation that the environment chooses; PLATFORM is what it must say of itself.
 run_tests() { # STAGE BUILD PLATFORM [LAUNCHER...]
     local folder=$out/run/$1 stage=$1 build=$out/$2 platform=$3 seen file name names=()
     shift 3
-    seen=$(POCL_CACHE_DIR=$CACHE/0 "$@" "$build/tools/clattn" probe 2>&1)
+    seen=$("$@" "$build/tools/clattn" probe 2>&1)
     grep -qiF "$platform" <<<"$seen" || {
         echo "no device of '$platform' with OCL_ICD_VENDORS=${OCL_ICD_VENDORS-}; clattn probe says: $seen"
         return 1
     }
     rm -rf "$folder"
-    share_kernels
     for file in tests/*/test_*.c; do
         # Oclgrind looks into kernels, and is slow: what tests the host, or other shapes of the same kernels, is left out.
         [[ $stage != oclgrind || ! $file =~ $HOST_OR_SHAPES ]] || continue
         [[ $stage != lanes || $file == */test_attention_known.c ]] || continue
         names+=("$(basename "$file" .c)")
     done
-    printf '%s\n' "${names[@]}" | xargs -P "$jobs" -I{} --process-slot-var=SLOT bash -c \
-        'export POCL_CACHE_DIR=$CACHE/$SLOT; run_program "$@"' _ "$folder/{}" "$build/tests/{}" "$@"
-    local all_passed=0 all_failed=0 passed failed
+    printf '%s\n' "${names[@]}" | xargs -P "$jobs" -I{} bash -c 'run_program "$@"' _ "$folder/{}" "$build/tests/{}" "$@"
+    local all_passed=0 all_failed=0 passed failed seconds
     for name in "${names[@]}"; do
-        passed=0 failed=1
-        [ ! -e "$folder/$name/counts" ] || read -r passed failed <"$folder/$name/counts"
+        passed=0 failed=1 seconds=0
+        [ ! -e "$folder/$name/counts" ] || read -r passed failed seconds <"$folder/$name/counts"
         all_passed=$((all_passed + passed)) all_failed=$((all_failed + failed))
+        echo "$name: $passed passed, $failed failed, $seconds s"
         [ "$failed" = 0 ] || {
             echo "== $name"
             grep -vE '\[( RUN      |       OK |   WARN   )\]' "$folder/$name/output" | tail -n 60
@@ -221,7 +211,7 @@ stage tidy 'clang-tidy finds nothing' clang_tidy
 stage layers 'who may call whom' python3 tests/layers/check.py "$out/gcc"
 OCL_ICD_VENDORS=$pocl stage package 'installed and used from outside' tests/package/check.sh "$out/gcc"
 OCL_ICD_VENDORS=$pocl stage pocl 'all tests on PoCL' run_tests pocl gcc 'Portable Computing Language'
-OCL_ICD_VENDORS=$root/.deps/intel.icd stage intel "all tests on Intel's CPU runtime" run_tests intel clang 'Intel(R) OpenCL'
+OCL_ICD_VENDORS=$root/.deps/intel.icd CLATTN_CACHE_DIR=$out/cache/intel stage intel "all tests on Intel's CPU runtime" run_tests intel clang 'Intel(R) OpenCL'
 OCL_ICD_VENDORS=/etc/OpenCL/vendors/rusticl.icd RUSTICL_ENABLE=llvmpipe CLATTN_TEST_SIZE=small \
     stage rusticl 'small tests on rusticl' run_tests rusticl gcc rusticl
 CLATTN_TEST_SIZE=tiny stage oclgrind 'tiny tests on Oclgrind: races, uninitialised reads' \

@@ -8,7 +8,7 @@ root=$(realpath "$here/../..")
 work=$build/package
 rm -rf "$work"
 mkdir -p "$work/cache"
-export POCL_CACHE_DIR=$work/cache
+export POCL_CACHE_DIR=${POCL_CACHE_DIR:-$work/cache}
 passed=0 failed=0
 
 # fact NAME COMMAND...: the command's output is shown only when it fails.
