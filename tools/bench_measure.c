@@ -144,9 +144,12 @@ static bool warm_up(bench_work *work, double seconds, int *calls, tool_error *er
     return true;
 }
 
+/* The first launch, which may find cores asleep, does not count. */
 static bool take_peaks(bench_peak *peak, bench_result *result, tool_error *error)
 {
     double value;
+    if (!bench_peak_fma(peak, &value, error))
+        return false;
     for (int index = 0; index < PEAKS_A_ROUND; index++) {
         if (!bench_peak_fma(peak, &value, error) || !bench_series_add(&result->fma, value, error) ||
             !bench_peak_read(peak, result->cost.bytes, &value, error) ||

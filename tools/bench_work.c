@@ -14,6 +14,16 @@ static float next_random(uint64_t *state)
     return (float)((double)(*state >> 11) * 0x1p-52 - 1);
 }
 
+/* Judged before it is filled with numbers. */
+static bool fits(const clattn_context *context, const char *name, const int64_t shape[4], tool_error *error)
+{
+    double bytes = (double)shape[0] * (double)shape[1] * (double)shape[2] * (double)shape[3] * sizeof(float);
+    double most = (double)clattn_context_device(context)->max_alloc_bytes;
+    return bytes <= most ||
+           tool_fail(error, "%s: a tensor of %.0f bytes, the device's largest buffer has %.0f", name, bytes,
+                     most);
+}
+
 static bool make_array(int index, tool_type type, const int64_t shape[4], double factor, tool_array *array,
                        tool_error *error)
 {
@@ -83,7 +93,8 @@ bool bench_work_create(clattn_context *context, const bench_case *of, bench_work
         bool weight = wanted[index].is_weight;
         if (wanted[index].factor == 0)
             continue;
-        if (!make_array(index, weight ? TOOL_F32 : storage[of->dtype], wanted[index].shape,
+        if (!fits(context, of->name, wanted[index].shape, error) ||
+            !make_array(index, weight ? TOOL_F32 : storage[of->dtype], wanted[index].shape,
                         wanted[index].factor, &work->array[index], error) ||
             (!weight && !make_buffer(work, index, error))) {
             bench_work_free(work);
