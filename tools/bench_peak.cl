@@ -1,21 +1,29 @@
 // tools/bench_peak.cl: what a device can do at most. Run by bench_peak.c.
-// Needs: VEC, the widest float vector of one work-item, and CHAINS.
+// Needs: VEC, the widest float vector of one work-item.
 
-// CHAINS sums a work-item that wait for nothing but themselves: 2 CHAINS flops a lane and round.
-kernel void multiply_add(global VEC *out, int rounds, float x, float y)
-{
-    VEC a[CHAINS], sum = 0;
-    for (int c = 0; c < CHAINS; c++)
-        a[c] = (VEC)(get_global_id(0) + c);
-    for (int r = 0; r < rounds; r++) {
-#pragma unroll
-        for (int c = 0; c < CHAINS; c++)
-            a[c] = fma(a[c], (VEC)x, (VEC)y);
+// Twelve sums that wait for nothing but themselves: 24 flops a lane and round; rounds are a multiple of four, so that
+// counting them takes no place. Not an array, which some compilers would keep in memory. In two kernels, as fma is an
+// instruction on some devices and slow on others, and mad the same or two.
+#define EACH(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
+#define BEGIN(n) VEC a##n = (VEC)(get_global_id(0) + n);
+#define ADD(n) sum += a##n;
+#define BY_FMA(n) a##n = fma(a##n, factor, term);
+#define BY_MAD(n) a##n = mad(a##n, factor, term);
+
+#define MULTIPLY_ADD(name, STEP)                                       \
+    kernel void name(global VEC *out, int rounds, float x, float y)    \
+    {                                                                  \
+        const VEC factor = x, term = y;                                \
+        VEC sum = 0;                                                   \
+        EACH(BEGIN)                                                    \
+        for (int r = 0; r < rounds; r += 4) {                          \
+            EACH(STEP) EACH(STEP) EACH(STEP) EACH(STEP)                \
+        }                                                              \
+        EACH(ADD)                                                      \
+        out[get_global_id(0)] = sum;                                   \
     }
-    for (int c = 0; c < CHAINS; c++)
-        sum += a[c];
-    out[get_global_id(0)] = sum;
-}
+MULTIPLY_ADD(by_fma, BY_FMA)
+MULTIPLY_ADD(by_mad, BY_MAD)
 
 // Work-item i reads the `count` vectors at i * item_step + j * step, from four places at once, so that more lines are on
 // their way than one stream has; count is a multiple of 4.

@@ -231,7 +231,7 @@ static void spread_is_that_of_the_samples(void **state)
     cJSON *object = read_json("one.json"), *seconds = find(object, "cases.0.seconds"), *sample;
     double median = number(seconds, "median"), p10 = number(seconds, "p10"), p90 = number(seconds, "p90");
     int count = cJSON_GetArraySize(find(seconds, "samples")), below = 0, fast = 0, slow = 0;
-    assert_true(count >= 20);
+    assert_true(count >= 3);
     cJSON_ArrayForEach(sample, find(seconds, "samples"))
     {
         below += sample->valuedouble < median;
