@@ -29,7 +29,7 @@ static bool add_case(bench_run *run, const bench_case *of)
     if (!grown)
         return false;
     run->result = grown;
-    run->result[run->count++] = (bench_result){ .of = *of, .cold_s = NAN, .cached_s = NAN };
+    run->result[run->count++] = (bench_result){ .of = *of, .cold_s = NAN, .cached_s = NAN, .driver_s = NAN };
     return true;
 }
 
@@ -373,7 +373,7 @@ const tool_command tool_bench_command = {
         "  GB/s %read      q, k, v and out once, k and v with their own heads\n"
         "  by              which of the two limits is nearer\n"
         "  cold cached     plan and first call in a new process: nothing compiled before; with what the\n"
-        "                  library keeps on disk, but no cache of the driver\n"
+        "                  library keeps on disk; --json also has it with what only the driver keeps\n"
         "\n"
         "Exits with 1 when a result is wrong, with 4 when --fail-slower says so.\n",
     .example =

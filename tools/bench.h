@@ -123,9 +123,9 @@ typedef struct bench_result {
     char kernel[64], gemm[64];      /* that computed it */
     bench_cost cost;
     bench_check check;
-    double cold_s, cached_s;         /* plan and first call, NaN when not measured */
-    bench_series seconds, fma, read; /* a call; GFLOP/s and GB/s of the device in between */
-    bench_spread time, peak, band;   /* of these */
+    double cold_s, cached_s, driver_s; /* plan and first call, NaN when not measured */
+    bench_series seconds, fma, read;   /* a call; GFLOP/s and GB/s of the device in between */
+    bench_spread time, peak, band;     /* of these */
 } bench_result;
 
 typedef struct bench_settings {
@@ -146,7 +146,8 @@ typedef struct bench_run {
 } bench_run;
 
 /* Times plan and first call of the case in new processes: with empty caches, then with what the library kept
- * on disk. NaN where there is no such call or nothing was kept. Before the device is opened. */
+ * on disk, then with what the driver kept. NaN where there is no such call or nothing was kept. Before the
+ * device is opened. */
 bool bench_first_calls(const bench_settings *set, bench_result *result, tool_error *error);
 
 /* Checks, warms up and times a case that bench_work_plan has accepted, its kernels in turn with the

@@ -59,7 +59,7 @@ static double first_call(const bench_settings *set, const bench_case *of)
     return passed;
 }
 
-/* Runs that in a child, the library's cache in `own`, the drivers' in `driver`. */
+/* Runs that in a child, the library's cache in `own`, none when empty, the drivers' in `driver`. */
 static bool in_child(const bench_settings *set, const bench_case *of, const char *own, const char *driver,
                      double *seconds, tool_error *error)
 {
@@ -104,6 +104,8 @@ bool bench_first_calls(const bench_settings *set, bench_result *result, tool_err
     ok = ok && in_child(set, &result->of, own, driver[0], &result->cold_s, error);
     if (ok && !is_empty(own))
         ok = in_child(set, &result->of, own, driver[1], &result->cached_s, error);
+    if (ok && !is_empty(driver[0]))
+        ok = in_child(set, &result->of, "", driver[0], &result->driver_s, error);
     nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     return ok;
 }

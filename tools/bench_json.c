@@ -114,6 +114,7 @@ static cJSON *case_object(const bench_run *run, const bench_result *result)
     cJSON *first = cJSON_AddObjectToObject(about, "first_call_s");
     cJSON_AddItemToObject(first, "cold", short_number(result->cold_s));
     cJSON_AddItemToObject(first, "cached", short_number(result->cached_s));
+    cJSON_AddItemToObject(first, "cached_by_driver", short_number(result->driver_s));
     if (result->verdict == BENCH_TIMED)
         add_times(about, result);
     repeat_line(&run->set, of, text, sizeof text);
@@ -167,7 +168,7 @@ static void put_numbers(FILE *file, const double *numbers, size_t count)
 {
     for (size_t index = 0; index < count; index++) {
         if (isfinite(numbers[index]))
-            fprintf(file, "%.6g", numbers[index]);
+            fprintf(file, numbers[index] == floor(numbers[index]) ? "%.0f" : "%.6g", numbers[index]);
         fputc(index + 1 < count ? ',' : '\n', file);
     }
 }
@@ -176,7 +177,8 @@ void bench_csv_write(const bench_run *run, FILE *file)
 {
     fputs("name,shape,dtype,asked,kernel,gemm,verdict,reason,bound_by,visible_pairs,flops,bytes,samples,"
           "median_s,"
-          "p10_s,p90_s,noise,gflops,share_of_peak,gbs,share_of_read,peak_gflops,read_gbs,cold_s,cached_s\n",
+          "p10_s,p90_s,noise,gflops,share_of_peak,gbs,share_of_read,peak_gflops,read_gbs,cold_s,"
+          "cached_s,cached_by_driver_s\n",
           file);
     for (size_t index = 0; index < run->count; index++) {
         const bench_result *result = &run->result[index];
@@ -196,7 +198,8 @@ void bench_csv_write(const bench_run *run, FILE *file)
             result->cost.pairs,   result->cost.flops,    result->cost.bytes, (double)result->seconds.count,
             result->time.median,  result->time.p10,      result->time.p90,   bench_noise(&result->time),
             bench_gflops(result), bench_of_peak(result), bench_gbs(result),  bench_of_band(result),
-            result->peak.median,  result->band.median,   result->cold_s,     result->cached_s
+            result->peak.median,  result->band.median,   result->cold_s,     result->cached_s,
+            result->driver_s
         };
         for (size_t at = 0; at < sizeof texts / sizeof texts[0]; at++)
             put_text(file, texts[at]);

@@ -375,6 +375,7 @@ static void the_first_call_is_timed_and_leaves_no_folder(void **state)
     assert_int_equal(rmdir("first"), 0);
     cJSON *object = read_json("f.json");
     assert_true(number(object, "cases.0.first_call_s.cold") > 0);
+    assert_true(number(object, "cases.0.first_call_s.cached") > 0);
     cJSON_Delete(object);
 }
 
