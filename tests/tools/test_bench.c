@@ -436,7 +436,6 @@ static void fail_slower_exits_with_4_only_beyond_its_share(void **state)
         clattn(QUICK "--shape '%s causal' --dtype f16 --compare old.json --fail-slower 5%%", shape), 4);
     assert_non_null(
         strstr(ct_stderr, "clattn bench: 1 of 1 cases are slower than in old.json by more than 5%"));
-    assert_int_equal(clattn(QUICK "--shape '%s causal' --compare old.json --fail-slower 5%%", shape), 0);
     const char *huge = "--dtype f16 --compare old.json --fail-slower 1e30%";
     assert_int_equal(clattn(QUICK "--shape '%s causal' %s", shape, huge), 0);
     cJSON_Delete(object);
