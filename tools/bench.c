@@ -90,18 +90,6 @@ static int add_workloads(const values *given, const char *names, bench_run *run)
     }
 }
 
-static int check_kernel(const char *wanted)
-{
-    const char *name, *nearest = "all";
-    for (size_t index = 0; (name = clattn_kernel_name(index)); index++) {
-        if (tool_distance(wanted, name) < tool_distance(wanted, nearest))
-            nearest = name;
-    }
-    if (strcmp(wanted, nearest) == 0)
-        return TOOL_GO_ON;
-    return tool_usage(&tool_bench_command, "--kernel %s: unknown; the nearest is %s", wanted, nearest);
-}
-
 /* What the table of options cannot say. */
 static int check_usage(const values *given, double *limit)
 {
@@ -118,7 +106,7 @@ static int check_usage(const values *given, double *limit)
             return tool_usage(&tool_bench_command, "--fail-slower %s: a share such as 5%% is wanted",
                               given->fail_slower);
     }
-    return given->kernel ? check_kernel(given->kernel) : TOOL_GO_ON;
+    return tool_kernel_check(&tool_bench_command, given->kernel, "all");
 }
 
 static int make_list(const values *given, bench_run *run)

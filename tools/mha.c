@@ -190,8 +190,8 @@ static bool read_extras(const tool_mha_values *given, const tool_module *module,
 {
     const clattn_mha_desc *desc = &module->desc;
     if (given->plot && given->plot_batch >= desc->batch)
-        return tool_fail(error, "--plot-batch %lld: the batch has %lld items, counted from 0",
-                         (long long)given->plot_batch, (long long)desc->batch);
+        return tool_fail_usage(error, "--plot-batch %lld: the batch has %lld items, counted from 0",
+                               (long long)given->plot_batch, (long long)desc->batch);
     return (!given->expect || read_expected(given->expect, module, &made->expected, error)) &&
            (!given->tokens || read_tokens("--tokens", given->tokens, desc->len_q, &made->tokens, error)) &&
            (!given->context_tokens || read_tokens("--context-tokens", given->context_tokens, desc->len_kv,
@@ -223,7 +223,7 @@ static int check_usage(const tool_mha_values *given)
     }
     if (given->tolerance < 0)
         return tool_usage(&tool_mha_command, "--tolerance %g: at least 0 is wanted", given->tolerance);
-    return TOOL_GO_ON;
+    return tool_kernel_check(&tool_mha_command, given->kernel, NULL);
 }
 
 static int mha(int argc, char **argv)

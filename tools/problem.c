@@ -118,15 +118,15 @@ static bool read_lengths(const char *option, const tool_list *list, int64_t batc
                          int32_t **lengths, tool_error *error)
 {
     if (list->count != (size_t)batch)
-        return tool_fail(error, "%s has %zu numbers, the batch size is %lld", option, list->count,
-                         (long long)batch);
+        return tool_fail_usage(error, "%s has %zu numbers, the batch size is %lld", option, list->count,
+                               (long long)batch);
     *lengths = calloc(list->count, sizeof **lengths);
     if (!*lengths)
         return tool_fail(error, "%s: no memory", option);
     for (size_t index = 0; index < list->count; index++) {
         if (list->value[index] > longest || list->value[index] > INT32_MAX)
-            return tool_fail(error, "%s: length %lld of batch %zu is more than the tensor's %lld", option,
-                             (long long)list->value[index], index, (long long)longest);
+            return tool_fail_usage(error, "%s: length %lld of batch %zu is more than the tensor's %lld",
+                                   option, (long long)list->value[index], index, (long long)longest);
         (*lengths)[index] = (int32_t)list->value[index];
     }
     return true;

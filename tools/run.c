@@ -152,7 +152,9 @@ static int check_usage(const tool_run_values *given)
     if (given->window.value && given->window.count != 2)
         return tool_usage(&tool_run_command, "--window has %zu numbers, two are wanted: LEFT,RIGHT",
                           given->window.count);
-    return TOOL_GO_ON;
+    if (given->softcap < 0)
+        return tool_usage(&tool_run_command, "--softcap %g: 0 or more is wanted", given->softcap);
+    return tool_kernel_check(&tool_run_command, given->kernel, NULL);
 }
 
 static int run(int argc, char **argv)

@@ -2,6 +2,8 @@
  * Called by every command. */
 #include "session.h"
 
+#include "files/text.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -58,7 +60,21 @@ int tool_finish(const tool_command *command, bool ok, const tool_error *error)
     fprintf(stderr, "clattn %s: %s\n", command->name, error->text);
     if (is_verbose() && *clattn_last_build_log())
         fprintf(stderr, "%s\n", clattn_last_build_log());
-    return TOOL_FAILED;
+    return error->usage ? TOOL_USAGE : TOOL_FAILED;
+}
+
+int tool_kernel_check(const tool_command *command, const char *wanted, const char *or_else)
+{
+    const char *name, *nearest = or_else ? or_else : clattn_kernel_name(0);
+    if (!wanted)
+        return TOOL_GO_ON;
+    for (size_t index = 0; (name = clattn_kernel_name(index)); index++) {
+        if (tool_distance(wanted, name) < tool_distance(wanted, nearest))
+            nearest = name;
+    }
+    if (strcmp(wanted, nearest) == 0)
+        return TOOL_GO_ON;
+    return tool_usage(command, "--kernel %s: unknown; the nearest is %s", wanted, nearest);
 }
 
 double tool_seconds(void)

@@ -22,6 +22,9 @@ bool tool_open(const char *device_option, clattn_context **context, tool_error *
  * code. */
 int tool_finish(const tool_command *command, bool ok, const tool_error *error);
 
+/* Whether `wanted` is a row of the table, `or_else` or NULL: TOOL_GO_ON, or it complains. */
+int tool_kernel_check(const tool_command *command, const char *wanted, const char *or_else);
+
 /* Seconds from some fixed moment. */
 double tool_seconds(void);
 

@@ -339,6 +339,9 @@ static void wrong_usage_ends_with_2_and_one_line(void **state)
         { "--weights w --x x.npy --heads 2 --tolerance 1", "--tolerance needs --expect" },
         { "--weights w --x x.npy --heads 2 --tokens t", "--tokens needs --plot" },
         { "--weights w --x x.npy --heads 2 --plot p --context-tokens t", "--context-tokens needs --context" },
+        { "--weights w --x x.npy --heads 2 --kernel no-such-row", "--kernel no-such-row: unknown" },
+        { "--weights packed.safetensors --x x.npy --heads 2 --plot p.png --plot-batch 2",
+          "--plot-batch 2: the batch has 2 items" },
     };
     for (size_t index = 0; index < sizeof cases / sizeof cases[0]; index++) {
         if (clattn("mha %s", cases[index].arguments) != 2)
@@ -372,11 +375,8 @@ static void what_does_not_fit_is_named(void **state)
           "two.npy: 2 at element 1 is neither 0 nor 1" },
         { "--weights packed.safetensors --x x.npy --heads 2 --expect padding.npy",
           "--expect: padding.npy has shape (2, 4), the output has (2, 3, 6)" },
-        { "--weights packed.safetensors --x x.npy --heads 2 --plot p.png --plot-batch 2",
-          "--plot-batch 2: the batch has 2 items" },
         { "--weights packed.safetensors --x x.npy --heads 2 --plot p.png --tokens two.txt",
           "--tokens: two.txt has 2 lines, the sequence has 3 tokens" },
-        { "--weights packed.safetensors --x x.npy --heads 2 --kernel no-such-row", "no-such-row" },
         { "--weights absent.safetensors --x x.npy --heads 2",
           "absent.safetensors: No such file or directory" },
         { "--weights packed.safetensors --x packed.safetensors:in_proj --heads 2",

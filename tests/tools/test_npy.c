@@ -47,7 +47,7 @@ static void assert_reads(const char *header, const void *data, size_t bytes, too
                          const double *values)
 {
     tool_array array;
-    tool_error error = { "" };
+    tool_error error = { .text = "" };
     store(1, header, data, bytes);
     if (!tool_npy_read(path, &array, &error))
         fail_msg("%s", error.text);
@@ -61,7 +61,7 @@ static void assert_reads(const char *header, const void *data, size_t bytes, too
 static void assert_refused(const char *part)
 {
     tool_array array;
-    tool_error error = { "" };
+    tool_error error = { .text = "" };
     assert_false(tool_npy_read(path, &array, &error));
     assert_null(array.data);
     assert_null(strchr(error.text, '\n'));
@@ -244,7 +244,7 @@ static void survives_every_byte_flip(void **state)
     for (size_t at = 0; at < bytes; at++) {
         for (size_t flip = 0; flip < sizeof flips; flip++) {
             tool_array array;
-            tool_error error = { "" };
+            tool_error error = { .text = "" };
             file[at] ^= flips[flip];
             write_file(file, bytes);
             bool ok = tool_npy_read(path, &array, &error);
@@ -318,7 +318,7 @@ static void refuses_to_make_a_finite_number_infinite(void **state)
     (void)state;
     static const int64_t shape[] = { 2 };
     tool_array wide, narrow;
-    tool_error error = { "" };
+    tool_error error = { .text = "" };
     assert_true(tool_array_create(TOOL_F64, 1, shape, "wide", &wide, &error));
     double *data = wide.data;
     data[0] = -INFINITY;

@@ -44,7 +44,7 @@ static void store(const char *header, const void *data, size_t data_bytes)
 static void assert_refused(const char *part)
 {
     tool_safetensors *file;
-    tool_error error = { "" };
+    tool_error error = { .text = "" };
     assert_false(tool_safetensors_open(path, &file, &error));
     assert_null(file);
     assert_null(strchr(error.text, '\n'));
@@ -241,7 +241,7 @@ static void survives_every_byte_flip(void **state)
         for (size_t flip = 0; flip < sizeof flips; flip++) {
             tool_safetensors *file;
             tool_array array;
-            tool_error error = { "" };
+            tool_error error = { .text = "" };
             data[at] ^= flips[flip];
             write_file(data, bytes);
             data[at] ^= flips[flip];

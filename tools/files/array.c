@@ -14,16 +14,31 @@ const tool_type_facts tool_types[TOOL_TYPES] = {
 #undef TOOL_TYPE_ROW
 };
 
-bool tool_fail(tool_error *error, const char *format, ...)
+static void write_error(tool_error *error, bool usage, const char *format, va_list arguments)
 {
-    va_list arguments;
-    va_start(arguments, format);
+    error->usage = usage;
     vsnprintf(error->text, sizeof error->text, format, arguments);
-    va_end(arguments);
     for (char *at = error->text; *at; at++) {
         if ((unsigned char)*at < 0x20 || *at == 0x7f)
             *at = '?';
     }
+}
+
+bool tool_fail(tool_error *error, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    write_error(error, false, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+bool tool_fail_usage(tool_error *error, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    write_error(error, true, format, arguments);
+    va_end(arguments);
     return false;
 }
 

@@ -19,10 +19,12 @@
 /* One line without a newline that names the file, the value and the rule. */
 typedef struct tool_error {
     char text[1024];
+    bool usage; /* the command line is at fault, whatever the files hold */
 } tool_error;
 
 /* Writes the message and returns false. Control characters, which a hostile file may bring, become '?'. */
 bool tool_fail(tool_error *error, const char *format, ...) TOOL_PRINTF(2, 3);
+bool tool_fail_usage(tool_error *error, const char *format, ...) TOOL_PRINTF(2, 3);
 
 /* ---- Types
  * -------------------------------------------------------------------------------------------------- */
