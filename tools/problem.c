@@ -75,6 +75,11 @@ static bool read_mask(const char *where, tool_problem *problem, tool_error *erro
     bool ok = tool_load(where, &raw, error);
     if (!ok)
         return false;
+    if (raw.rank == 1) { /* the keys alone: one row for every query */
+        raw.rank = 2;
+        raw.shape[1] = raw.shape[0];
+        raw.shape[0] = 1;
+    }
     desc->keep = raw.type == TOOL_BOOL;
     desc->bias = tool_type_is_float(raw.type);
     clattn_input *in = desc->keep ? &problem->call.keep : &problem->call.bias;
@@ -83,7 +88,7 @@ static bool read_mask(const char *where, tool_problem *problem, tool_error *erro
                        "--mask: %s holds %s; a mask is bool (true = attend) or float (added to the scores)",
                        where, tool_types[raw.type].text);
     else if (raw.rank < 2 || raw.rank > 4)
-        ok = tool_fail(error, "--mask: %s has shape %s, 2 to 4 axes are wanted", where,
+        ok = tool_fail(error, "--mask: %s has shape %s, 1 to 4 axes are wanted", where,
                        tool_shape_text(raw.rank, raw.shape, text));
     else if (clattn_mask_strides(desc, forms[raw.rank - 2], raw.shape, in->stride) != CLATTN_OK)
         ok = tool_fail_library(error, "--mask");

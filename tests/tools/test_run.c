@@ -43,6 +43,7 @@ static int store_inputs(void **state)
     ct_store("k.npy", TOOL_F32, k, CT_SHAPE(B, HK, LK, D));
     ct_store("v.npy", TOOL_F32, v, CT_SHAPE(B, HK, LK, DV));
     ct_store("bias.npy", TOOL_F32, bias, CT_SHAPE(HQ, LQ, LK));
+    ct_store("keys.npy", TOOL_F32, bias, CT_SHAPE(LK));
     ct_store("keep.npy", TOOL_BOOL, keep, CT_SHAPE(B, 1, LQ, LK));
     ct_store("sinks.npy", TOOL_F32, sinks, CT_SHAPE(HQ));
     return 0;
@@ -196,6 +197,8 @@ static void computes_what_the_reference_computes(void **state)
     wanted.window_right = 2;
     wanted.bias = (ref_view){ bias, { 0, LQ * LK, LK, 1 } };
     assert_computes("--window 1,2 --mask bias.npy", &wanted);
+    wanted.bias = (ref_view){ bias, { 0, 0, 0, 1 } };
+    assert_computes("--window 1,2 --mask keys.npy", &wanted);
     wanted = reference();
     wanted.keep = keep;
     memcpy(wanted.keep_stride, (int64_t[]){ LQ * LK, 0, LK, 1 }, sizeof wanted.keep_stride);
