@@ -101,6 +101,15 @@ static bool read_entry(const char *path, const cJSON *item, uint64_t data_bytes,
     return true;
 }
 
+/* The format allows texts alone; nothing here uses them. */
+static bool check_metadata(const char *path, const cJSON *metadata, tool_error *error)
+{
+    const cJSON *item;
+    bool ok = cJSON_IsObject(metadata);
+    cJSON_ArrayForEach(item, metadata) ok = ok && cJSON_IsString(item);
+    return ok || tool_fail(error, "%s: __metadata__: not an object of texts", path);
+}
+
 static int by_place(const void *one, const void *other)
 {
     const entry *a = one, *b = other;
@@ -183,8 +192,11 @@ static bool read_header(tool_safetensors *file, tool_error *error)
     const cJSON *item;
     cJSON_ArrayForEach(item, file->header)
     {
-        if (strcmp(item->string, "__metadata__") == 0)
+        if (strcmp(item->string, "__metadata__") == 0) {
+            if (!check_metadata(path, item, error))
+                goto done;
             continue;
+        }
         if (!read_entry(path, item, data_bytes, &file->entries[file->count], error))
             goto done;
         file->count++;
