@@ -43,6 +43,12 @@ int main(int argc, char **argv)
         return TOOL_USAGE;
     }
     const char *word = argv[1];
+    tool_error error;
+    if (argc > 2 && (strcmp(word, "--version") == 0 || strcmp(word, "--help") == 0)) {
+        tool_fail(&error, "%s stands alone, and %.64s follows", word, argv[2]);
+        fprintf(stderr, "clattn: %s\n", error.text);
+        return TOOL_USAGE;
+    }
     if (strcmp(word, "--version") == 0) {
         printf("clattn %s\n", clattn_version());
         return print_and_flush();
@@ -62,7 +68,6 @@ int main(int argc, char **argv)
         if (tool_distance(word, commands[index]->name) < tool_distance(word, nearest))
             nearest = commands[index]->name;
     }
-    tool_error error;
     tool_fail(&error, "unknown command %.64s; the nearest is %s", word, nearest);
     fprintf(stderr, "clattn: %s\n", error.text);
     return TOOL_USAGE;

@@ -21,6 +21,15 @@ static void version_is_the_librarys(void **state)
     assert_string_equal(ct_stderr, "");
 }
 
+static void version_and_help_stand_alone(void **state)
+{
+    (void)state;
+    assert_int_equal(clattn("--version x"), 2);
+    ct_complains("clattn: --version stands alone, and x follows");
+    assert_int_equal(clattn("--help run"), 2);
+    ct_complains("clattn: --help stands alone, and run follows");
+}
+
 static void help_names_every_option_and_gives_an_example(void **state)
 {
     (void)state;
@@ -84,6 +93,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(version_is_the_librarys),
+        cmocka_unit_test(version_and_help_stand_alone),
         cmocka_unit_test(help_names_every_option_and_gives_an_example),
         cmocka_unit_test(a_full_stdout_ends_with_1),
         cmocka_unit_test(probe_lists_devices_and_the_pick),
