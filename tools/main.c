@@ -19,13 +19,16 @@ static void print_help(FILE *to)
                 "in files.\n\n");
     for (size_t index = 0; index < COMMANDS; index++)
         fprintf(to, "  %-9s  %s\n", commands[index]->name, commands[index]->summary);
-    fprintf(to, "  --version  the version of the program\n"
-                "  --help     this text; clattn COMMAND --help tells a command's options\n\n"
-                "environment:\n"
-                "  CLATTN_DEVICE     the device when --device is not given\n"
-                "  CLATTN_CACHE_DIR  the folder that keeps built kernels; empty: nothing is kept\n"
-                "  CLATTN_VERBOSE    not empty: the library's log and whole build logs on stderr\n\n"
-                "exit codes: 0 done, 1 failed, 2 wrong usage\n");
+    fprintf(to,
+            "  --version  the version of the program\n"
+            "  --help     this text; clattn COMMAND --help tells a command's options\n\n"
+            "environment:\n"
+            "  CLATTN_DEVICE     the device when --device is not given\n"
+            "  CLATTN_CACHE_DIR  the folder that keeps built kernels; empty: nothing is kept\n"
+            "  CLATTN_VERBOSE    not empty: the library's log and whole build logs on stderr\n\n"
+            "output files appear whole or not at all; where one is a symbolic link, the file behind it is\n"
+            "replaced, and must be there\n\n"
+            "exit codes: 0 done, 1 failed, 2 wrong usage\n");
 }
 
 static int print_and_flush(void)

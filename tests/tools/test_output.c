@@ -177,6 +177,19 @@ static void a_symbolic_link_stays_one(void **state)
     assert_true(S_ISLNK(facts.st_mode));
 }
 
+static void a_symbolic_link_to_nothing_is_refused(void **state)
+{
+    (void)state;
+    tool_outputs outputs = { 0 };
+    tool_error error;
+    assert_int_equal(symlink("absent", in_folder("link")), 0);
+    assert_false(tool_output_check(in_folder("link"), &error));
+    assert_null(tool_outputs_add(&outputs, in_folder("link"), &error));
+    assert_non_null(strstr(error.text, "link: cannot write: it is a symbolic link to nothing"));
+    tool_outputs_discard(&outputs);
+    assert_int_equal(files_in_folder(), 1);
+}
+
 static void bf16_is_written_as_f32(void **state)
 {
     (void)state;
@@ -238,6 +251,7 @@ int main(void)
         cmocka_unit_test_teardown(refuses_folders_and_absent_folders, remove_files),
         cmocka_unit_test_teardown(new_files_get_the_permission_of_the_umask, remove_files),
         cmocka_unit_test_teardown(a_symbolic_link_stays_one, remove_files),
+        cmocka_unit_test_teardown(a_symbolic_link_to_nothing_is_refused, remove_files),
         cmocka_unit_test_teardown(bf16_is_written_as_f32, remove_files),
         cmocka_unit_test_teardown(reads_lines_as_clean_text, remove_files),
         cmocka_unit_test(counts_the_letters_between_two_words),

@@ -28,6 +28,8 @@ bool tool_output_check(const char *path, tool_error *error)
 {
     struct stat facts;
     bool there = stat(path, &facts) == 0;
+    if (!there && lstat(path, &facts) == 0)
+        return tool_fail(error, "%s: cannot write: it is a symbolic link to nothing", path);
     if (there && S_ISDIR(facts.st_mode))
         return tool_fail(error, "%s: cannot write: it is a folder", path);
     if (there && !S_ISREG(facts.st_mode)) {
@@ -127,6 +129,8 @@ FILE *tool_outputs_add(tool_outputs *outputs, const char *path, tool_error *erro
         tool_fail(error, "%s: more than %d outputs", path, TOOL_OUTPUTS);
         return NULL;
     }
+    if (!tool_output_check(path, error))
+        return NULL;
     struct tool_output *item = &outputs->item[outputs->count];
     bool in_place = stat(path, &facts) == 0 && !S_ISREG(facts.st_mode);
     errno = 0;

@@ -21,7 +21,7 @@ typedef struct tool_outputs {
 } tool_outputs;
 
 /* Whether `path` could be written, asked before the work is done: its folder is there and lets us, and it is
- * no folder itself. */
+ * no folder itself, nor a symbolic link to nothing. Behind another link, the file is what is written. */
 bool tool_output_check(const char *path, tool_error *error);
 
 /* The same for all of a command's outputs, NULL where not asked for; and none of them is one of its inputs,
