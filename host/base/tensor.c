@@ -192,6 +192,7 @@ static clattn_status buffer_range(const clattn_context *context, const ca_tensor
     cl_context cl = NULL;
     cl_mem_flags flags = 0;
     cl_mem parent = NULL;
+    void *host = NULL;
     size_t size = 0, origin = 0;
     cl_int error = clGetMemObjectInfo(buffer, CL_MEM_TYPE, sizeof type, &type, NULL);
     if (error == CL_SUCCESS)
@@ -222,6 +223,15 @@ static clattn_status buffer_range(const clattn_context *context, const ca_tensor
                        tensor->offset_bytes + bytes);
     where->root = parent != NULL ? parent : buffer;
     where->first = origin + tensor->offset_bytes;
+    /* Over host memory, where other buffers may lie too, that memory is what counts. */
+    error = clGetMemObjectInfo(where->root, CL_MEM_FLAGS, sizeof flags, &flags, NULL);
+    if (error == CL_SUCCESS && (flags & CL_MEM_USE_HOST_PTR) != 0) {
+        error = clGetMemObjectInfo(where->root, CL_MEM_HOST_PTR, sizeof host, &host, NULL);
+        where->root = NULL;
+        where->first += (uintptr_t)host;
+    }
+    if (error != CL_SUCCESS)
+        return ca_fail_cl(error, "clGetMemObjectInfo", name);
     where->end = where->first + bytes;
     return CLATTN_OK;
 }

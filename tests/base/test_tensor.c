@@ -339,6 +339,23 @@ static void overlap_is_found_through_sub_buffers(void **state)
     clReleaseMemObject(whole);
 }
 
+static void overlap_is_found_through_one_host_array(void **state)
+{
+    (void)state;
+    cl_int error;
+    const cl_mem_flags over = CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR;
+    cl_mem first = clCreateBuffer(ct_cl(), over, 2 * BYTES, memory_c, &error);
+    ct_cl_ok(error);
+    cl_mem second = clCreateBuffer(ct_cl(), over, 2 * BYTES, memory_c + BYTES / 4, &error);
+    ct_cl_ok(error);
+    const ca_tensor tensors[] = { device_in("q", first, BYTES), device_out("out", second, 0) };
+    ct_rejects(check_buffers(tensors, 2), CLATTN_OVERLAP, "out overlaps q");
+    const ca_tensor apart[] = { device_in("q", first, BYTES), device_out("out", second, BYTES) };
+    ct_ok(check_buffers(apart, 2));
+    clReleaseMemObject(second);
+    clReleaseMemObject(first);
+}
+
 static void output_without_elements_overlaps_nothing(void **state)
 {
     (void)state;
@@ -374,6 +391,7 @@ int main(void)
         TEST(inputs_may_overlap),
         TEST(overlap_is_found_in_one_buffer),
         TEST(overlap_is_found_through_sub_buffers),
+        TEST(overlap_is_found_through_one_host_array),
         TEST(output_without_elements_overlaps_nothing),
     };
     return cmocka_run_group_tests_name("tensor", tests, ct_setup, ct_teardown);
