@@ -2,6 +2,8 @@
 import ctypes
 import functools
 import math
+import pathlib
+import time
 from ctypes import POINTER, byref, c_bool, c_char, c_char_p, c_float, c_int, c_int64, c_size_t, c_uint, c_uint64
 from ctypes import c_void_p
 
@@ -149,33 +151,16 @@ def module(path, device, dtype, w, x, *weights):
 
 # ---- The device's limits --------------------------------------------------------------------------------------------
 
-CHAINS, FMA_LOOPS, READ_BYTES = 12, 100000, 256 << 20
-LIMIT_KERNELS = '''
-kernel void fma_peak(global float *out, VEC x, VEC y, int loops)
-{
-    VEC %s;
-    for (int i = 0; i < loops; i++) { %s }
-    VEC sum = %s;
-    STORE(sum, get_global_id(0), out);
-}
-kernel void read_all(global float *out, global const VEC *in, int count)
-{
-    VEC a = 0, b = 0, c = 0, d = 0;
-    const int step = get_local_size(0), begin = get_group_id(0) * count + get_local_id(0);
-    const int end = (get_group_id(0) + 1) * count;
-    for (int i = begin; i < end; i += 4 * step) {
-        a += in[i]; b += in[i + step]; c += in[i + 2 * step]; d += in[i + 3 * step];
-    }
-    STORE(a + b + c + d, get_global_id(0), out);
-}
-'''
+PEAK_GFLOP, READ_BYTES = 1, 256 << 20
 
 
 def limit(path, device, name):
-    """A call of the device's FMA peak ('fma') or of reading much memory ('read'), and GFLOP or GB of it."""
+    """A call of the device's FMA peak ('fma') or of reading much memory ('read'), and GFLOP or GB of it: the kernels of
+    clattn bench."""
     lib = Library(path, device)
     cl = ctypes.CDLL('libOpenCL.so.1')
-    width, units = lib.device.float_width, lib.device.compute_units
+    lanes = lib.device.float_width
+    items = lib.device.compute_units * (8 if lanes > 1 else 2048)
     context, queue = c_void_p(lib.c.clattn_context_cl(lib.context)), c_void_p(lib.c.clattn_context_queue(lib.context))
     for function in ('clCreateProgramWithSource', 'clCreateKernel', 'clCreateBuffer'):
         getattr(cl, function).restype = c_void_p
@@ -189,35 +174,40 @@ def limit(path, device, name):
         made = c_void_p(function(*arguments, byref(error)))
         check(error.value)
         return made
-    chains = [f'a{i}' for i in range(CHAINS)]
-    source = LIMIT_KERNELS % (', '.join(f'{a} = y * {i}' for i, a in enumerate(chains)),
-                              ' '.join(f'{a} = fma({a}, x, y);' for a in chains), ' + '.join(chains))
-    vector = f'#define VEC float{width}\n#define STORE vstore{width}\n' if width > 1 else \
-        '#define VEC float\n#define STORE(x, i, p) ((p)[i] = (x))\n'
-    text = c_char_p((vector + source).encode())
-    program = create(cl.clCreateProgramWithSource, context, c_uint(1), byref(text), None)
-    check(cl.clBuildProgram(program, c_uint(0), None, None, None, None))
-    local = 1 if width > 1 else 64
-    groups = 8 * units
-    out = create(cl.clCreateBuffer, context, c_uint64(1), c_size_t(4 * width * local * groups), None)
-    if name == 'fma':
-        kernel = create(cl.clCreateKernel, program, b'fma_peak')
-        arguments = [out, (c_float * width)(*[0.999] * width), (c_float * width)(*[1e-3] * width), c_int(FMA_LOOPS)]
-        work = 2e-9 * CHAINS * FMA_LOOPS * width * local * groups
-    else:
-        kernel = create(cl.clCreateKernel, program, b'read_all')
-        count = READ_BYTES // (4 * width * groups) // (4 * local) * (4 * local)
-        big = create(cl.clCreateBuffer, context, c_uint64(1), c_size_t(count * 4 * width * groups), None)
-        arguments = [out, big, c_int(count)]
-        work = 1e-9 * count * 4 * width * groups
-        fill = np.ones(count * width * groups, np.float32)
-        check(cl.clEnqueueWriteBuffer(queue, big, c_uint(1), c_size_t(0), c_size_t(fill.nbytes),
-                                      c_void_p(fill.ctypes.data), c_uint(0), None, None))
-    for i, argument in enumerate(arguments):
-        check(cl.clSetKernelArg(kernel, c_uint(i), c_size_t(ctypes.sizeof(argument)), byref(argument)))
-    sizes = byref(c_size_t(local * groups)), byref(c_size_t(local))
 
-    def call():
-        check(cl.clEnqueueNDRangeKernel(queue, kernel, c_uint(1), None, *sizes, c_uint(0), None, None))
-        check(cl.clFinish(queue))
-    return call, work
+    def buffer(size):
+        return create(cl.clCreateBuffer, context, c_uint64(1), c_size_t(size), None)
+
+    def caller(kernel_name, *arguments):
+        kernel = create(cl.clCreateKernel, program, kernel_name)
+        for i, argument in enumerate(arguments):
+            check(cl.clSetKernelArg(kernel, c_uint(i), c_size_t(ctypes.sizeof(argument)), byref(argument)))
+        sizes = byref(c_size_t(items)), byref(c_size_t(1)) if lanes > 1 else None
+
+        def call():
+            check(cl.clEnqueueNDRangeKernel(queue, kernel, c_uint(1), None, *sizes, c_uint(0), None, None))
+            check(cl.clFinish(queue))
+        return call
+
+    def seconds(call):
+        call()
+        begin = time.perf_counter()
+        call()
+        return time.perf_counter() - begin
+
+    text = c_char_p(pathlib.Path(__file__).with_name('bench_peak.cl').read_bytes())
+    program = create(cl.clCreateProgramWithSource, context, c_uint(1), byref(text), None)
+    options = f'-cl-std=CL1.2 -DVEC=float{lanes if lanes > 1 else ""}'.encode()
+    check(cl.clBuildProgram(program, c_uint(0), None, options, None, None))
+    out = buffer(4 * lanes * items)
+    if name == 'fma':
+        rounds = max(4, int(PEAK_GFLOP * 1e9 / (24 * lanes * items)) // 4 * 4)
+        both = [caller(kernel, out, c_int(rounds), c_float(0.999), c_float(1e-3)) for kernel in (b'by_fma', b'by_mad')]
+        return min(both, key=seconds), 24e-9 * rounds * lanes * items
+    count = READ_BYTES // (4 * lanes * items) // 4 * 4
+    data = np.ones(count * lanes * items, np.float32)
+    large = buffer(data.nbytes)
+    check(cl.clEnqueueWriteBuffer(queue, large, c_uint(1), c_size_t(0), c_size_t(data.nbytes),
+                                  c_void_p(data.ctypes.data), c_uint(0), None, None))
+    steps = (count, 1) if lanes > 1 else (1, items)
+    return caller(b'read_memory', out, large, *map(c_uint64, (count, *steps))), 1e-9 * data.nbytes
