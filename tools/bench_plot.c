@@ -37,7 +37,7 @@ static const colour dot_of[] = { [CLATTN_F32] = { 0.10, 0.35, 0.70 },
 typedef struct frame {
     cairo_t *cairo;
     double x0, x1, y0, y1;
-    double peak, band, cache; /* GFLOP/s, GB/s of memory, GB/s of the case that reads fastest */
+    double peak, band, cache; /* GFLOP/s, GB/s of memory, GB/s of the case with the fastest reads */
 } frame;
 
 typedef struct box {
@@ -103,7 +103,7 @@ static frame make_frame(cairo_t *cairo, const bench_run *run)
     frame made = {
         .cairo = cairo, .peak = run->peak.median, .band = run->band.median, .cache = run->band.median
     };
-    double left = made.peak / made.band / 4, right = made.peak / made.band * 4, low = made.peak / 10;
+    double left = made.peak / made.band / 24, right = made.peak / made.band * 4, low = made.peak / 10;
     for (size_t index = 0; index < run->count; index++) {
         const bench_result *result = &run->result[index];
         if (!is_drawn(result))
@@ -200,7 +200,7 @@ static void draw_roof(const frame *in, double bytes)
     snprintf(text, sizeof text, "reads of %.0f MiB", bytes / 1024 / 1024);
     draw_slope(in, in->band, false, text);
     if (in->cache > 1.15 * in->band)
-        draw_slope(in, in->cache, true, "the fastest reads of a case's own bytes");
+        draw_slope(in, in->cache, true, "reads of a case's own bytes");
 }
 
 /* ---- Cases --------------------------------------------------------------------------------------------- */
