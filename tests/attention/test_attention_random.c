@@ -14,9 +14,9 @@ typedef struct build {
 } build;
 
 static const build BUILDS[] = {
-    { 8, 8, CLATTN_F32, false, CLATTN_F32 },   { 8, 8, CLATTN_F32, true, CLATTN_F32 },
-    { 8, 8, CLATTN_F16, false, CLATTN_F32 },   { 8, 8, CLATTN_BF16, true, CLATTN_BF16 },
-    { 40, 24, CLATTN_F32, false, CLATTN_F32 }, { 7, 65, CLATTN_F32, true, CLATTN_F16 }
+    { 8, 8, CLATTN_F32, false, CLATTN_F32 }, { 8, 8, CLATTN_F32, true, CLATTN_F32 },
+    { 8, 8, CLATTN_F16, false, CLATTN_F32 }, { 8, 8, CLATTN_BF16, true, CLATTN_BF16 },
+    { 7, 65, CLATTN_F32, true, CLATTN_F16 },
 };
 
 static bool chance(ct_random *random, int64_t percent)
