@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds everything and tests it on every OpenCL implementation that runs without a GPU.
 #   tests/run.sh            all stages
-#   tests/run.sh STAGE...   only these: format tidy layers package pocl intel rusticl oclgrind lanes asan
+#   tests/run.sh STAGE...   only these: format tidy layers package pocl intel rusticl oclgrind lanes asan tsan
 # Installs what is missing (Debian, root or sudo). May be run again; what is built stays in build/tests.
 # One line a step. Its whole output is in build/tests/log and is shown when the step fails. Exits with 0 only when every
 # stage asked for ran and nothing failed: an implementation that is missing is a failure.
@@ -12,7 +12,7 @@ root=$PWD
 
 TEST_PACKAGES=(libcmocka-dev clang clang-format clang-tidy python3 python3-numpy python3-venv binutils pocl-opencl-icd
                mesa-opencl-icd oclgrind)
-ALL_STAGES=(format tidy layers package pocl intel rusticl oclgrind lanes asan)
+ALL_STAGES=(format tidy layers package pocl intel rusticl oclgrind lanes asan tsan)
 HOST_OR_SHAPES='tools/|attention_[^k]|mha_results'
 PROGRAM_SECONDS=900 # a test program that takes longer has failed
 
@@ -119,11 +119,11 @@ install_intel() { # Intel's CPU runtime; the .icd file of the wheel names a path
     echo "$library" >"$root/.deps/intel.icd"
 }
 
-build() { # NAME OPTION...
+build() { # NAME OPTION...; TARGETS are what is built of it, or everything
     local folder=$out/$1
     shift
     cmake -S "$root" -B "$folder" -G Ninja -DCLATTN_BUILD_TESTS=ON -DCLATTN_WERROR=ON \
-        -DCMAKE_EXPORT_COMPILE_COMMANDS=ON "$@" && cmake --build "$folder" --parallel "$jobs" -- -k 0
+        -DCMAKE_EXPORT_COMPILE_COMMANDS=ON "$@" && cmake --build "$folder" --parallel "$jobs" -- -k 0 ${TARGETS-}
 }
 
 # ---- Stages --------------------------------------------------------------------------------------------------------
@@ -174,6 +174,7 @@ run_tests() { # STAGE BUILD PLATFORM [LAUNCHER...]
         # Oclgrind looks into kernels, and is slow: what tests the host, or other shapes of the same kernels, is left out.
         [[ $stage != oclgrind || ! $file =~ $HOST_OR_SHAPES ]] || continue
         [[ $stage != lanes || $file == */test_attention_known.c ]] || continue
+        [[ $stage != tsan || $file == */test_attention_threads.c ]] || continue
         names+=("$(basename "$file" .c)")
     done
     printf '%s\n' "${names[@]}" | xargs -P "$jobs" -I{} bash -c 'run_program "$@"' _ "$folder/{}" "$build/tests/{}" "$@"
@@ -204,6 +205,8 @@ wanted tidy intel && must clang 'build with clang, asserts on' \
 wanted asan && must sanitize 'build with AddressSanitizer and UBSan, asserts on' \
     build asan -DCMAKE_C_COMPILER=gcc -DCMAKE_BUILD_TYPE=Debug '-DCMAKE_C_FLAGS_DEBUG=-g -O1' \
     -DCLATTN_SANITIZE=address,undefined
+wanted tsan && TARGETS='clattn_program test_attention_threads' must threads 'build with ThreadSanitizer' \
+    build tsan -DCMAKE_C_COMPILER=gcc -DCMAKE_BUILD_TYPE=Debug '-DCMAKE_C_FLAGS_DEBUG=-g -O1' -DCLATTN_SANITIZE=thread
 
 pocl=/etc/OpenCL/vendors/pocl.icd
 stage format 'clang-format changes nothing' clang_format
@@ -221,4 +224,6 @@ CLATTN_TEST_SIZE=tiny CLATTN_TEST_FLOAT_WIDTH=16 stage lanes 'kernels for float 
 OCL_ICD_VENDORS=$pocl CLATTN_TEST_SIZE=small ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 \
     LSAN_OPTIONS=suppressions=$root/tests/leaks.supp:print_suppressions=0 \
     stage asan 'all tests with AddressSanitizer and UBSan on PoCL' run_tests asan asan 'Portable Computing Language'
+OCL_ICD_VENDORS=$pocl stage tsan 'threads with ThreadSanitizer on PoCL' \
+    run_tests tsan tsan 'Portable Computing Language'
 finish
