@@ -504,6 +504,13 @@ static void verbose_sends_the_log_to_stderr(void **state)
     cJSON_Delete(object);
 }
 
+static void cache_dir_of_the_environment_gets_the_kernels(void **state)
+{
+    (void)state;
+    assert_int_equal(clattn("CLATTN_CACHE_DIR=kernels -- %s", qkv), 0);
+    assert_int_equal(system("ls kernels/*.program >kernels.list && rm -r kernels"), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -523,6 +530,7 @@ int main(void)
         cmocka_unit_test(bad_files_are_named),
         cmocka_unit_test(a_failed_output_leaves_no_other),
         cmocka_unit_test(verbose_sends_the_log_to_stderr),
+        cmocka_unit_test(cache_dir_of_the_environment_gets_the_kernels),
     };
     return cmocka_run_group_tests(tests, store_inputs, NULL);
 }
