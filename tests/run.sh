@@ -14,7 +14,7 @@ TEST_PACKAGES=(libcmocka-dev clang clang-format clang-tidy python3 python3-numpy
                mesa-opencl-icd oclgrind)
 ALL_STAGES=(format tidy layers package pocl intel rusticl oclgrind lanes asan tsan)
 HOST_OR_SHAPES='tools/|attention_[^k]|mha_results'
-PROGRAM_SECONDS=900 # a test program that takes longer has failed
+PROGRAM_SECONDS=600 # a test program that takes longer has failed
 
 stages=("$@")
 [ $# -gt 0 ] || stages=("${ALL_STAGES[@]}")
@@ -29,8 +29,8 @@ jobs=$(nproc)
 [ "$jobs" -le 8 ] || jobs=8
 total_passed=0 total_failed=0 summary=()
 # What one process compiled, no other compiles again: PoCL and Mesa keep kernels themselves, for Intel the library does.
-export PROGRAM_SECONDS POCL_CACHE_DIR=$out/cache/pocl
-mkdir -p "$POCL_CACHE_DIR"
+export PROGRAM_SECONDS POCL_CACHE_DIR=$out/cache/pocl MESA_SHADER_CACHE_DIR=$out/cache/mesa
+mkdir -p "$POCL_CACHE_DIR" "$MESA_SHADER_CACHE_DIR"
 
 wanted() { # STAGE...: one of them was asked for
     local name
