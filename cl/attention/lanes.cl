@@ -1,27 +1,22 @@
 // cl/attention/lanes.cl: fused attention for a CPU: queries in SIMD lanes, keys broadcast. One work-item a group owns
-// 16 * VECTORS queries of one head.
+// LANES * VECTORS queries of one head.
 //
-//        queries ->  16 lanes x VECTORS           maximum, sum, rescale and masks are lane-wise;
-//      +------------------------+                 no shuffle but to transpose Q and O
+//        queries ->  LANES x VECTORS          maximum, sum, rescale and masks are lane-wise;
+//      +------------------------+             no shuffle but to transpose Q, O and a mask
 //   q  |  Qt  [D]               |
 //      +------------------------+
-//   k  |  S   [BLOCK] keys      |  <- 8 keys x VECTORS in registers, K read as it lies and broadcast
+//   k  |  S   [BLOCK] keys      |  <- KEYS x VECTORS in registers, K read as it lies and broadcast
 //      +------------------------+
-//   v  |  Ot  [DV]              |  <- 8 columns x VECTORS in registers, V read as it lies and broadcast
+//   v  |  Ot  [DV]              |  <- up to COLUMNS x VECTORS in registers, V read as it lies and broadcast
 //      +------------------------+
 //
-// Needs: TYPE, BIAS, D, DV (head sizes), VECTORS, BLOCK (keys per block, a multiple of 8).
-#if !defined(D) || !defined(DV) || !defined(VECTORS) || !defined(BLOCK)
-#error "D, DV, VECTORS and BLOCK must be defined"
+// Needs, beside what vectors.cl does: D, DV (head sizes), VECTORS, KEYS, COLUMNS, BLOCK (keys per block, a multiple of KEYS).
+#if !defined(D) || !defined(DV) || !defined(VECTORS) || !defined(KEYS) || !defined(COLUMNS) || !defined(BLOCK)
+#error "D, DV, VECTORS, KEYS, COLUMNS and BLOCK must be defined"
 #endif
 
-#define QUERIES (16 * VECTORS)
-#define PAD16(n) (((n) + 15) / 16 * 16)
+#define QUERIES (LANES * VECTORS)
 #define DEPTH (D > DV ? D : DV)
-#define FOR_VECTORS _Pragma("unroll") for (int v = 0; v < VECTORS; v++)
-#define FOR_EIGHT _Pragma("unroll") for (int i = 0; i < 8; i++)
-
-CA_EXP(float16, int16)
 
 // Rows of K and V are read in place when they are f32; other types are converted block by block.
 #if CA_IS(TYPE) == CA_IS_F32
@@ -31,58 +26,40 @@ CA_EXP(float16, int16)
 #else
 #define ROW_SPACE const
 #define AS_ROWS(tensor, stride, n, columns, scratch) convert_rows(tensor, stride, n, columns, scratch)
-#define ROW_STRIDE(stride, columns) (columns)
+#define ROW_STRIDE(stride, columns) PAD(columns)
 static inline const float *convert_rows(__global const STORAGE *x, long stride, int n, int columns, float *scratch)
 {
     for (int j = 0; j < n; j++)
-        for (int c = 0; c < columns; c++)
-            scratch[j * columns + c] = LOAD(x + j * stride, c);
+        for (int c = 0; c < columns; c += LANES)
+            CA_LANES(vstore)(load_row(x + j * stride + c, columns - c), 0, scratch + j * PAD(columns) + c);
     return scratch;
 }
 #endif
 
-// 16 x 16, in four rounds of interleaving the first half with the second.
-static inline void transpose(float16 t[16])
-{
-    float16 u[16];
-#pragma nounroll
-    for (int round = 0; round < 4; round++) {
-        float16 *from = round % 2 ? u : t, *to = round % 2 ? t : u;
-#pragma nounroll
-        for (int i = 0; i < 8; i++) {
-            const float16 a = from[i], b = from[i + 8];
-            to[2 * i].even = a.lo;
-            to[2 * i].odd = b.lo;
-            to[2 * i + 1].even = a.hi;
-            to[2 * i + 1].odd = b.hi;
-        }
-    }
-}
-
 // Scores of n keys into S, and their lane-wise maximum. Rows past the last key are read as the last key.
-static inline void multiply_keys(ROW_SPACE float *k, long stride, int n, const float16 *Qt, float16 *S,
-                                 float16 top[VECTORS])
+static inline void multiply_keys(ROW_SPACE float *k, long stride, int n, const FLOATS *Qt, FLOATS *S, FLOATS top[VECTORS])
 {
-    for (int j = 0; j < n; j += 8) {
-        ROW_SPACE float *row[8];
-        float16 a[8][VECTORS];
-        FOR_EIGHT
+    for (int j = 0; j < n; j += KEYS) {
+        ROW_SPACE float *row[KEYS];
+        FLOATS a[KEYS][VECTORS];
+        FOR(i, KEYS)
         {
             row[i] = k + min(j + i, n - 1) * stride;
-            FOR_VECTORS a[i][v] = 0;
+            FOR(v, VECTORS) a[i][v] = 0;
         }
+#pragma unroll 4
         for (int d = 0; d < D; d++) {
-            float16 q[VECTORS];
-            FOR_VECTORS q[v] = Qt[d * VECTORS + v];
-            FOR_EIGHT
+            FLOATS q[VECTORS];
+            FOR(v, VECTORS) q[v] = Qt[d * VECTORS + v];
+            FOR(i, KEYS)
             {
-                const float16 b = (float16)(row[i][d]);
-                FOR_VECTORS a[i][v] = fma(b, q[v], a[i][v]);
+                const FLOATS b = (FLOATS)(row[i][d]);
+                FOR(v, VECTORS) a[i][v] = fma(b, q[v], a[i][v]);
             }
         }
-        FOR_EIGHT
+        FOR(i, KEYS)
         {
-            FOR_VECTORS
+            FOR(v, VECTORS)
             {
                 S[(j + i) * VECTORS + v] = a[i][v];
                 top[v] = a[i][v] > top[v] ? a[i][v] : top[v];
@@ -93,60 +70,72 @@ static inline void multiply_keys(ROW_SPACE float *k, long stride, int n, const f
 
 // S = weights, from scores, and their sum, by sixteens so that rounding does not pile up. `hide` gives hidden keys their
 // own weight.
-static inline void weigh(const bool hide, int n, float16 *S, const float16 top[VECTORS], float16 sum[VECTORS])
+static inline void weigh(const bool hide, int n, FLOATS *S, const FLOATS top[VECTORS], FLOATS sum[VECTORS])
 {
     for (int j0 = 0; j0 < n; j0 += 16) {
-        float16 part[VECTORS];
-        FOR_VECTORS part[v] = 0;
+        FLOATS part[VECTORS];
+        FOR(v, VECTORS) part[v] = 0;
         for (int j = j0; j < min(j0 + 16, n); j++) {
-            FOR_VECTORS
+            FOR(v, VECTORS)
             {
-                const float16 s = S[j * VECTORS + v];
-                float16 w = ca_exp_float16(s - top[v]);
+                const FLOATS s = S[j * VECTORS + v];
+                FLOATS w = EXP(s - top[v]);
                 if (hide)
-                    w = s == -INFINITY ? (float16)(CA_HIDDEN_WEIGHT) : w;
+                    w = s == -INFINITY ? (FLOATS)(CA_HIDDEN_WEIGHT) : w;
                 S[j * VECTORS + v] = w;
                 part[v] += w;
             }
         }
-        FOR_VECTORS sum[v] += part[v];
+        FOR(v, VECTORS) sum[v] += part[v];
     }
 }
 
-// Ot = Ot * shrink + V^T S for `count` columns of V, at most 8.
-static inline void multiply_values(const int count, ROW_SPACE float *x, long stride, int n, const float16 *S,
-                            const float16 shrink[VECTORS], float16 *Ot)
+// Ot = Ot * shrink + V^T S for `count` columns of V.
+static inline void multiply_values(const int count, ROW_SPACE float *x, long stride, int n, const FLOATS *S,
+                                   const FLOATS shrink[VECTORS], FLOATS *Ot)
 {
-    float16 a[8][VECTORS];
-#pragma unroll
-    for (int i = 0; i < count; i++)
-        FOR_VECTORS a[i][v] = Ot[i * VECTORS + v] * shrink[v];
+    FLOATS a[COLUMNS][VECTORS];
+    FOR(i, count) FOR(v, VECTORS) a[i][v] = Ot[i * VECTORS + v] * shrink[v];
+#pragma unroll 4
     for (int j = 0; j < n; j++) {
-        float16 w[VECTORS];
-        FOR_VECTORS w[v] = S[j * VECTORS + v];
+        FLOATS w[VECTORS];
+        FOR(v, VECTORS) w[v] = S[j * VECTORS + v];
         ROW_SPACE float *row = x + j * stride;
-#pragma unroll
-        for (int i = 0; i < count; i++) {
-            const float16 b = (float16)(row[i]);
-            FOR_VECTORS a[i][v] = fma(b, w[v], a[i][v]);
+        FOR(i, count)
+        {
+            const FLOATS b = (FLOATS)(row[i]);
+            FOR(v, VECTORS) a[i][v] = fma(b, w[v], a[i][v]);
         }
     }
-#pragma unroll
-    for (int i = 0; i < count; i++)
-        FOR_VECTORS Ot[i * VECTORS + v] = a[i][v];
+    FOR(i, count) FOR(v, VECTORS) Ot[i * VECTORS + v] = a[i][v];
+}
+
+// All columns: as few tiles as COLUMNS allows, all of WIDE columns or one less.
+#define TILES ((DV + COLUMNS - 1) / COLUMNS)
+#define WIDE ((DV + TILES - 1) / TILES)
+#define WIDE_TILES (DV - TILES * (WIDE - 1))
+static inline void multiply_all_values(ROW_SPACE float *x, long stride, int n, const FLOATS *S,
+                                       const FLOATS shrink[VECTORS], FLOATS *Ot)
+{
+    for (int e = 0; e < WIDE_TILES * WIDE; e += WIDE)
+        multiply_values(WIDE, x + e, stride, n, S, shrink, Ot + e * VECTORS);
+#if WIDE_TILES < TILES
+    for (int e = WIDE_TILES * WIDE; e < DV; e += WIDE - 1)
+        multiply_values(WIDE - 1, x + e, stride, n, S, shrink, Ot + e * VECTORS);
+#endif
 }
 
 // The same, slowly, for a block with hidden keys whose values are not all finite: hidden ones are selected away.
-static inline void multiply_values_guarded(ROW_SPACE float *x, long stride, int n, const float16 *S,
-                                    const float16 shrink[VECTORS], float16 *Ot)
+static inline void multiply_values_guarded(ROW_SPACE float *x, long stride, int n, const FLOATS *S,
+                                           const FLOATS shrink[VECTORS], FLOATS *Ot)
 {
     for (int e = 0; e < DV; e++) {
 #pragma nounroll
         for (int v = 0; v < VECTORS; v++) {
-            float16 a = Ot[e * VECTORS + v] * shrink[v];
+            FLOATS a = Ot[e * VECTORS + v] * shrink[v];
             for (int j = 0; j < n; j++) {
-                const float16 w = S[j * VECTORS + v];
-                a = as_int16(w) == (int)0x80000000 ? a : fma((float16)(x[j * stride + e]), w, a);
+                const FLOATS w = S[j * VECTORS + v];
+                a = CA_LANES(as_int)(w) == (int)0x80000000 ? a : fma((FLOATS)(x[j * stride + e]), w, a);
             }
             Ot[e * VECTORS + v] = a;
         }
@@ -155,53 +144,56 @@ static inline void multiply_values_guarded(ROW_SPACE float *x, long stride, int 
 
 static inline bool all_finite(ROW_SPACE float *x, long stride, int n)
 {
-    float16 zero = 0;
+    FLOATS zero = 0;
     float rest = 0;
     for (int j = 0; j < n; j++) {
         ROW_SPACE float *row = x + j * stride;
-        for (int e = 0; e + 16 <= DV; e += 16)
-            zero += vload16(0, row + e) * 0.0f;
-        for (int e = DV / 16 * 16; e < DV; e++)
+        for (int e = 0; e + LANES <= DV; e += LANES)
+            zero += CA_LANES(vload)(0, row + e) * 0.0f;
+        for (int e = DV / LANES * LANES; e < DV; e++)
             rest += row[e] * 0.0f;
     }
-    const float8 a = zero.lo + zero.hi;
-    const float4 b = a.lo + a.hi;
-    return b.s0 + b.s1 + b.s2 + b.s3 + rest == 0;
+    for (int i = 0; i < LANES; i++)
+        rest += ((float *)&zero)[i];
+    return rest == 0;
 }
 
-// Softcap, bias and masks over the scores of keys j0 .. j0 + n - 1, and the maximum anew.
-static inline void judge_scores(const ca_params *p, __global const uchar *keep, __global const BIAS_STORAGE *bias,
-                                int b, int h, int first, int rows, int j0, int n, const int16 from[VECTORS],
-                                const int16 to[VECTORS], float16 *S, float16 top[VECTORS])
+#if MASKED
+enum { OPEN, MIXED, CLOSED }; // what masks say of a block: nothing, something, or that nobody sees any of it
+
+static inline int judge_masks(const ca_params *p, __global const uchar *keep, __global const BIAS_STORAGE *bias, int b,
+                              int h, int first, int rows, int j0, int n)
 {
-    if (p->softcap != 0)
-        for (int x = 0; x < n * VECTORS; x++)
-            S[x] = p->softcap * tanh(S[x] / p->softcap);
-    float *s = (float *)S;
-#if HAS_BIAS
-    for (int i = 0; i < rows; i++) {
-        __global const BIAS_STORAGE *row = bias + ca_at(&p->bias, b, h, first + i) + j0 * p->bias_column;
-        for (int j = 0; j < n; j++) {
-            const float add = LOAD_BIAS(row, j * p->bias_column);
-            s[j * QUERIES + i] = add == -INFINITY ? -INFINITY : s[j * QUERIES + i] + add;
+    const INTS column = CA_LANES(vload)(0, columns);
+    INTS visible = 0, changed = 0;
+    const bool one_row = (!KEEP || p->keep.row == 0) && (!HAS_BIAS || p->bias.row == 0);
+    for (int i = 0; i < (one_row ? 1 : rows); i++)
+        for (int j = 0; j < n; j += LANES) {
+            const FLOATS add = mask_row(p, keep, bias, b, h, first + i, j0 + j, n - j);
+            visible |= column < n - j && add != -INFINITY;
+            changed |= add != 0.0f;
         }
-    }
-#endif
-    if (p->has_keep)
-        for (int i = 0; i < rows; i++) {
-            __global const uchar *row = keep + ca_at(&p->keep, b, h, first + i) + j0 * p->keep_column;
-            for (int j = 0; j < n; j++)
-                s[j * QUERIES + i] = row[j * p->keep_column] ? s[j * QUERIES + i] : -INFINITY;
-        }
-    for (int j = 0; j < n; j++)
-        FOR_VECTORS
-        {
-            float16 x = S[j * VECTORS + v];
-            x = from[v] > j0 + j || to[v] < j0 + j ? (float16)(-INFINITY) : x;
-            S[j * VECTORS + v] = x;
-            top[v] = x > top[v] ? x : top[v];
+    return !any(changed) ? OPEN : any(visible) ? MIXED : CLOSED;
+}
+
+static inline void add_masks(const ca_params *p, __global const uchar *keep, __global const BIAS_STORAGE *bias, int b,
+                             int h, int first, int rows, int j0, int n, FLOATS *S)
+{
+#pragma nounroll
+    for (int v = 0; v < VECTORS; v++)
+        for (int j = 0; j < n; j += LANES) {
+            FLOATS t[LANES];
+#pragma nounroll
+            for (int i = 0; i < LANES; i++)
+                t[i] = mask_row(p, keep, bias, b, h, first + min(v * LANES + i, rows - 1), j0 + j, n - j);
+            transpose(t);
+            for (int c = 0; c < min(LANES, n - j); c++) {
+                FLOATS *s = S + (j + c) * VECTORS + v;
+                *s = t[c] == -INFINITY ? t[c] : *s + t[c];
+            }
         }
 }
+#endif
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void lanes(const ca_params p, __global const STORAGE *restrict q, __global const STORAGE *restrict k,
@@ -224,33 +216,30 @@ void lanes(const ca_params p, __global const STORAGE *restrict q, __global const
     if (rows == 0)
         return;
 
-    float16 Qt[PAD16(D) * VECTORS], S[BLOCK * VECTORS], Ot[PAD16(DV) * VECTORS];
+    FLOATS Qt[PAD(D) * VECTORS], S[BLOCK * VECTORS], Ot[PAD(DV) * VECTORS];
 #if CA_IS(TYPE) != CA_IS_F32
-    float scratch[BLOCK * DEPTH];
+    float scratch[BLOCK * PAD(DEPTH)];
 #endif
-
-    int16 from[VECTORS], to[VECTORS];
+    INTS from[VECTORS], to[VECTORS];
 #pragma nounroll
-    for (int v = 0; v < VECTORS; v++)
-    {
-        for (int d = 0; d < PAD16(D); d += 16) {
-            float16 t[16];
-            for (int i = 0; i < 16; i++) {
-                __global const STORAGE *row = q + ca_at(&p.q, b, h, r.first_q + first + min(v * 16 + i, rows - 1)) + d;
-                float *lane = (float *)&t[i];
-                for (int c = 0; c < 16; c++)
-                    lane[c] = d + c < D ? LOAD(row, c) * p.scale : 0;
+    for (int v = 0; v < VECTORS; v++) {
+        for (int d = 0; d < D; d += LANES) {
+            FLOATS t[LANES];
+#pragma nounroll
+            for (int i = 0; i < LANES; i++) {
+                const int row = first + min(v * LANES + i, rows - 1);
+                t[i] = load_row(q + ca_at(&p.q, b, h, r.first_q + row) + d, D - d) * p.scale;
             }
             transpose(t);
-            for (int c = 0; c < 16; c++)
-                Qt[(d + c) * VECTORS + v] = t[c];
+            FOR(c, LANES) Qt[(d + c) * VECTORS + v] = t[c];
         }
-        for (int i = 0; i < 16; i++) {
-            const int row = first + min(v * 16 + i, rows - 1);
+        for (int i = 0; i < LANES; i++) {
+            const int row = first + min(v * LANES + i, rows - 1);
             ((int *)&from[v])[i] = ca_first_key(&p, &r, row);
             ((int *)&to[v])[i] = ca_last_key(&p, &r, row);
         }
     }
+    // Every query of the tile sees keys all_from .. all_to by position; none sees keys outside any_from .. any_to.
     const int last = first + rows - 1;
     const int all_from = ca_first_key(&p, &r, last), all_to = ca_last_key(&p, &r, first);
     const int any_from = ca_first_key(&p, &r, first), any_to = ca_last_key(&p, &r, last);
@@ -258,8 +247,8 @@ void lanes(const ca_params p, __global const STORAGE *restrict q, __global const
     for (int e = 0; e < DV * VECTORS; e++)
         Ot[e] = 0;
     const float sink = p.has_sinks ? sinks[p.sinks_offset + h] : -INFINITY;
-    float16 top[VECTORS], total[VECTORS];
-    FOR_VECTORS
+    FLOATS top[VECTORS], total[VECTORS];
+    FOR(v, VECTORS)
     {
         top[v] = sink;
         total[v] = sink == -INFINITY ? 0.0f : 1.0f;
@@ -267,60 +256,76 @@ void lanes(const ca_params p, __global const STORAGE *restrict q, __global const
     k += ca_at(&p.k, b, h / p.group, r.first_kv);
     values += ca_at(&p.v, b, h / p.group, r.first_kv);
 
-    for (int j0 = any_from; j0 <= any_to; j0 += BLOCK) {
-        const int n = min(BLOCK, any_to + 1 - j0);
-        const bool judged = p.has_keep || HAS_BIAS || p.softcap != 0 || j0 < all_from || j0 + n - 1 > all_to;
-        float16 old[VECTORS], shrink[VECTORS], sum[VECTORS], level[VECTORS];
-        FOR_VECTORS old[v] = top[v];
+    // A block is seen by position by all queries of the tile, or not by all: none is both.
+    for (int j0 = any_from, n; j0 <= any_to; j0 += n) {
+        const bool whole = j0 >= all_from && j0 <= all_to;
+        const int end = whole ? all_to : j0 < all_from && all_from <= all_to ? all_from - 1 : any_to;
+        n = min(BLOCK, end + 1 - j0);
+        bool judged = !whole || SOFTCAP;
+#if MASKED
+        const int masks = judge_masks(&p, keep, bias, b, h, first, rows, j0, n);
+        if (masks == CLOSED)
+            continue;
+        judged = judged || masks == MIXED;
+#endif
+        FLOATS old[VECTORS], shrink[VECTORS], sum[VECTORS], level[VECTORS];
+        FOR(v, VECTORS) old[v] = top[v];
         multiply_keys(AS_ROWS(k + j0 * p.k.row, p.k.row, n, D, scratch), ROW_STRIDE(p.k.row, D), n, Qt, S, top);
         if (judged) {
-            FOR_VECTORS top[v] = old[v];
-            judge_scores(&p, keep, bias, b, h, first, rows, j0, n, from, to, S, top);
+            FOR(v, VECTORS) top[v] = old[v];
+#if SOFTCAP
+            for (int x = 0; x < n * VECTORS; x++)
+                S[x] = p.softcap * tanh(S[x] / p.softcap);
+#endif
+#if MASKED
+            if (masks == MIXED)
+                add_masks(&p, keep, bias, b, h, first, rows, j0, n, S);
+#endif
+            for (int j = 0; j < n; j++)
+                FOR(v, VECTORS)
+                {
+                    FLOATS x = S[j * VECTORS + v];
+                    x = from[v] > j0 + j || to[v] < j0 + j ? (FLOATS)(-INFINITY) : x;
+                    S[j * VECTORS + v] = x;
+                    top[v] = x > top[v] ? x : top[v];
+                }
         }
-        FOR_VECTORS
+        FOR(v, VECTORS)
         {
-            level[v] = top[v] == -INFINITY ? (float16)(0.0f) : top[v];
-            shrink[v] = ca_exp_float16(old[v] - level[v]);
+            level[v] = top[v] == -INFINITY ? (FLOATS)(0.0f) : top[v];
+            shrink[v] = EXP(old[v] - level[v]);
             sum[v] = 0;
         }
         if (judged)
             weigh(true, n, S, level, sum);
         else
             weigh(false, n, S, level, sum);
-        FOR_VECTORS total[v] = total[v] * shrink[v] + sum[v];
+        FOR(v, VECTORS) total[v] = total[v] * shrink[v] + sum[v];
 
         ROW_SPACE float *x = AS_ROWS(values + j0 * p.v.row, p.v.row, n, DV, scratch);
         const long stride = ROW_STRIDE(p.v.row, DV);
-        if (judged && !all_finite(x, stride, n)) {
+        if (judged && !all_finite(x, stride, n))
             multiply_values_guarded(x, stride, n, S, shrink, Ot);
-        } else {
-            for (int e = 0; e + 8 <= DV; e += 8)
-                multiply_values(8, x + e, stride, n, S, shrink, Ot + e * VECTORS);
-#if DV % 8
-            multiply_values(DV % 8, x + DV / 8 * 8, stride, n, S, shrink, Ot + DV / 8 * 8 * VECTORS);
-#endif
-        }
+        else
+            multiply_all_values(x, stride, n, S, shrink, Ot);
     }
 
 #pragma nounroll
-    for (int v = 0; v < VECTORS; v++)
-    {
-        const float16 inverse = total[v] == 0.0f ? (float16)(0.0f) : 1.0f / total[v];
-        for (int e = 0; e < DV; e += 16) {
-            float16 t[16];
-            for (int c = 0; c < 16; c++)
-                t[c] = Ot[(e + c) * VECTORS + v] * inverse;
+    for (int v = 0; v < VECTORS; v++) {
+        const FLOATS inverse = total[v] == 0.0f ? (FLOATS)(0.0f) : 1.0f / total[v];
+        const int count = min(LANES, rows - v * LANES);
+        for (int e = 0; e < DV; e += LANES) {
+            FLOATS t[LANES];
+            FOR(c, LANES) t[c] = Ot[(e + c) * VECTORS + v] * inverse;
             transpose(t);
-            for (int i = 0; i < min(16, rows - v * 16); i++) {
-                const long at = ca_at(&p.out, b, h, r.first_q + first + v * 16 + i) + e;
-                for (int c = 0; c < min(16, DV - e); c++)
-                    STORE(((float *)&t[i])[c], out, at + c);
+#pragma nounroll
+            for (int i = 0; i < count; i++)
+                store_row(t[i], out + ca_at(&p.out, b, h, r.first_q + first + v * LANES + i) + e, DV - e);
+        }
+        if (p.has_lse)
+            for (int i = 0; i < count; i++) {
+                const float x = ((float *)&total[v])[i], y = ((float *)&top[v])[i];
+                lse[ca_at(&p.lse, b, h, r.first_q + first + v * LANES + i)] = x == 0.0f ? -INFINITY : y + log(x);
             }
-        }
-        if (p.has_lse) {
-            const float16 x = total[v] == 0.0f ? (float16)(-INFINITY) : top[v] + log(total[v]);
-            for (int i = 0; i < min(16, rows - v * 16); i++)
-                lse[ca_at(&p.lse, b, h, r.first_q + first + v * 16 + i)] = ((float *)&x)[i];
-        }
     }
 }

@@ -30,6 +30,7 @@ typedef struct ca_params {
     ca_i32 has_keep, has_sinks, has_lse;
     ca_i32 left, right; // window around the diagonal, causal folded in; CA_OPEN
     ca_i32 top_left;
+    ca_i32 parts; // that split.cl cuts keys into
     ca_f32 scale, softcap; // softcap 0: none
 } ca_params;
 

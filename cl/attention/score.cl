@@ -6,9 +6,11 @@
 
 #define CA_STORAGE_NONE float
 #define CA_LOAD_NONE(pointer, index) 0.0f
+#define CA_LOAD_LANES_NONE(pointer) 0.0f
 #define CA_IS_NONE 0
 #define BIAS_STORAGE CA_PASTE(CA_STORAGE_, BIAS)
 #define LOAD_BIAS CA_PASTE(CA_LOAD_, BIAS)
+#define LOAD_LANES_BIAS CA_PASTE(CA_LOAD_LANES_, BIAS)
 #define HAS_BIAS (CA_IS(BIAS) != CA_IS_NONE)
 
 #define CA_LOG2E 1.44269504f

@@ -1,37 +1,55 @@
 /* host/attention/family_lanes.c: fused attention for CPUs, queries in SIMD lanes: cl/attention/lanes.cl. Rows
- * of the table give the queries of a work-item and the keys of a block up to head size 96. */
+ * of the table give the float vectors of queries of a work-item and the keys of a block. */
 #include "attention/fused.h"
 
 #include <stdio.h>
 
-enum { LANES = 16, WIDE_HEAD = 96, FEWEST_KEYS = 64 };
+/* The register tile of keys or columns by `vectors` of queries: most of the 32 registers of AVX-512, of the
+ * 16 of narrower ones. */
+typedef struct tile {
+    int lanes, keys, columns;
+} tile;
 
+static tile tile_of(const clattn_context *context, int vectors)
+{
+    const cl_uint width = context->device.info.float_width;
+    if (width >= 16)
+        return vectors == 3 ? (tile){ 16, 8, 8 } : (tile){ 16, 12, 13 };
+    const int lanes = width >= 8 ? 8 : 4;
+    return vectors == 3 ? (tile){ lanes, 4, 4 } : (tile){ lanes, 6, 6 };
+}
+
+static int64_t padded(int64_t queries, int64_t size)
+{
+    return (queries + size - 1) / size * size;
+}
+
+/* Two vectors load more per product than three: they are for lengths that fill their tiles better. */
 static bool refuse(const ca_variant *row, const clattn_context *context, const ca_problem *problem,
                    char reason[CLATTN_TEXT_BYTES])
 {
-    (void)row, (void)context, (void)problem, (void)reason;
-    return false;
-}
-
-/* Fewer keys in a block where heads are wide, so that block and tiles stay in the second-level cache. */
-static int block_keys(const ca_variant *row, const ca_problem *problem)
-{
-    const int64_t head = problem->desc.d_qk > problem->desc.d_v ? problem->desc.d_qk : problem->desc.d_v;
-    int keys = row->keys;
-    for (int64_t d = head; d > WIDE_HEAD && keys > FEWEST_KEYS; d /= 2)
-        keys /= 2;
-    return keys;
+    const int64_t lanes = tile_of(context, row->queries).lanes, queries = problem->desc.len_q;
+    const int64_t two = padded(queries, 2 * lanes), three = padded(queries, 3 * lanes);
+    if (row->queries != 2 || two + two / 16 < three)
+        return false;
+    snprintf(reason, CLATTN_TEXT_BYTES, "%lld queries fill tiles of %lld as well as its %lld",
+             (long long)queries, (long long)(3 * lanes), (long long)(2 * lanes));
+    return true;
 }
 
 static clattn_status create(const ca_variant *row, clattn_context *context, const ca_problem *problem,
                             void **state, size_t *workspace_bytes)
 {
-    char options[64];
-    snprintf(options, sizeof options, "-DVECTORS=%d -DBLOCK=%d", row->queries / LANES,
-             block_keys(row, problem));
+    const tile t = tile_of(context, row->queries);
+    char options[128];
+    snprintf(options, sizeof options,
+             "-DLANES=%d -DVECTORS=%d -DKEYS=%d -DCOLUMNS=%d -DBLOCK=%d -DKEEP=%d -DSOFTCAP=%d", t.lanes,
+             row->queries, t.keys, t.columns, row->keys, problem->desc.keep, problem->desc.softcap != 0);
     *workspace_bytes = 0;
-    return ca_fused_create(&(ca_fused_kernel){ "attention/lanes.cl", "lanes", options, 1 }, row, context,
-                           problem, state);
+    return ca_fused_create(
+        &(ca_fused_kernel){
+            { "attention/vectors.cl", "attention/lanes.cl" }, "lanes", options, row->queries * t.lanes, 1 },
+        context, problem, state);
 }
 
 const ca_family ca_family_lanes = { refuse, create, ca_fused_destroy, ca_fused_enqueue };

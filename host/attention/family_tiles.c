@@ -41,8 +41,9 @@ static clattn_status create(const ca_variant *row, clattn_context *context, cons
     char options[64];
     snprintf(options, sizeof options, "-DQUERIES=%d -DKEYS=%d -DUNROLL=%d", row->queries, row->keys, unroll);
     *workspace_bytes = 0;
-    return ca_fused_create(&(ca_fused_kernel){ "attention/tiles.cl", "tiles", options, work_items(row) }, row,
-                           context, problem, state);
+    return ca_fused_create(
+        &(ca_fused_kernel){ { "attention/tiles.cl" }, "tiles", options, row->queries, work_items(row) },
+        context, problem, state);
 }
 
 const ca_family ca_family_tiles = { refuse, create, ca_fused_destroy, ca_fused_enqueue };

@@ -14,20 +14,25 @@ typedef struct fused_state {
     cl_kernel kernel;
 } fused_state;
 
-clattn_status ca_fused_create(const ca_fused_kernel *kernel, const ca_variant *row, clattn_context *context,
+clattn_status ca_fused_create(const ca_fused_kernel *kernel, clattn_context *context,
                               const ca_problem *problem, void **state)
 {
-    const char *const sources[] = { "attention/params.h", "base/types.cl", "attention/rows.cl",
-                                    "attention/score.cl", kernel->source,  NULL };
+    const char *const sources[] = { "attention/params.h",
+                                    "base/types.cl",
+                                    "attention/rows.cl",
+                                    "attention/score.cl",
+                                    kernel->source[0],
+                                    kernel->source[1],
+                                    NULL };
     *state = NULL;
     fused_state *s = calloc(1, sizeof *s);
     if (!s)
         return ca_fail(CLATTN_OUT_OF_MEMORY, "no memory for a plan");
     s->problem = *problem;
     s->name = kernel->name;
-    s->queries = row->queries;
+    s->queries = kernel->queries;
     s->work_items = kernel->work_items;
-    char options[256];
+    char options[320];
     snprintf(options, sizeof options, "-DTYPE=%s -DBIAS=%s -DD=%lld -DDV=%lld %s",
              ca_type_name(problem->desc.dtype), ca_bias_name(problem), (long long)problem->desc.d_qk,
              (long long)problem->desc.d_v, kernel->options);

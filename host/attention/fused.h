@@ -7,16 +7,16 @@
 
 /* How a family's kernel is made. */
 typedef struct ca_fused_kernel {
-    const char *source; /* file below cl/ */
-    const char
-        *name; /* kernel in it; arguments: params, q, k, v, out, lse, keep, bias, sinks, rows_q, rows_kv */
-    const char *options; /* -D for its tiles, beside TYPE, BIAS, D and DV */
-    size_t work_items;   /* of a group */
+    const char *source[2]; /* files below cl/, the second may be NULL */
+    const char *name;      /* of the kernel: params, q, k, v, out, lse, keep, bias, sinks, rows_q, rows_kv */
+    const char *options;   /* -D for its tiles, beside TYPE, BIAS, D and DV */
+    int64_t queries;       /* of a group */
+    size_t work_items;     /* of a group */
 } ca_fused_kernel;
 
 /* The state of a family: fills create, destroy and enqueue of ca_family. The strings of `kernel` but
  * `options` must be static. */
-clattn_status ca_fused_create(const ca_fused_kernel *kernel, const ca_variant *row, clattn_context *context,
+clattn_status ca_fused_create(const ca_fused_kernel *kernel, clattn_context *context,
                               const ca_problem *problem, void **state);
 void ca_fused_destroy(void *state);
 clattn_status ca_fused_enqueue(void *state, cl_command_queue queue, const ca_call *call);

@@ -36,7 +36,7 @@ struct ca_variant {
 extern const ca_variant ca_variants[];
 extern const size_t ca_variant_count;
 
-extern const ca_family ca_family_lanes, ca_family_tiles, ca_family_steps;
+extern const ca_family ca_family_split, ca_family_lanes, ca_family_tiles, ca_family_steps;
 
 /* True, with the reason, when the row cannot do this problem on this device. Dispatch and
  * clattn_attention_supports both ask this function. */
