@@ -2,6 +2,7 @@
  * each kv head into parts, so that all compute units have work, and merges what the parts found. Rows of the
  * table give the rows that are multiplied at once and the keys of a block. */
 #include "attention/split.h"
+#include "attention/variants.h"
 #include "base/program.h"
 
 #include <stdio.h>

@@ -2,7 +2,8 @@
 #ifndef CA_ATTENTION_SPLIT_H
 #define CA_ATTENTION_SPLIT_H
 
-#include "attention/variants.h"
+#include <clattn/context.h>
+#include <stdint.h>
 
 /* Parts that the keys of each of `heads` kv heads, over all batches, are cut into: as many as keep the units
  * busy, but none of few keys; at least 1. heads is above 0. */
