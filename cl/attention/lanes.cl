@@ -27,7 +27,7 @@
 #define ROW_SPACE const
 #define AS_ROWS(tensor, stride, n, columns, scratch) convert_rows(tensor, stride, n, columns, scratch)
 #define ROW_STRIDE(stride, columns) PAD(columns)
-static inline const float *convert_rows(__global const STORAGE *x, long stride, int n, int columns, float *scratch)
+FUNCTION const float *convert_rows(__global const STORAGE *x, long stride, int n, int columns, float *scratch)
 {
     for (int j = 0; j < n; j++)
         for (int c = 0; c < columns; c += LANES)
@@ -70,7 +70,7 @@ static inline void multiply_keys(ROW_SPACE float *k, long stride, int n, const F
 
 // S = weights, from scores, and their sum, by sixteens so that rounding does not pile up. `hide` gives hidden keys their
 // own weight.
-static inline void weigh(const bool hide, int n, FLOATS *S, const FLOATS top[VECTORS], FLOATS sum[VECTORS])
+static inline void weigh(bool hide, int n, FLOATS *S, const FLOATS top[VECTORS], FLOATS sum[VECTORS])
 {
     for (int j0 = 0; j0 < n; j0 += 16) {
         FLOATS part[VECTORS];
@@ -126,7 +126,7 @@ static inline void multiply_all_values(ROW_SPACE float *x, long stride, int n, c
 }
 
 // The same, slowly, for a block with hidden keys whose values are not all finite: hidden ones are selected away.
-static inline void multiply_values_guarded(ROW_SPACE float *x, long stride, int n, const FLOATS *S,
+FUNCTION void multiply_values_guarded(ROW_SPACE float *x, long stride, int n, const FLOATS *S,
                                            const FLOATS shrink[VECTORS], FLOATS *Ot)
 {
     for (int e = 0; e < DV; e++) {
@@ -142,7 +142,7 @@ static inline void multiply_values_guarded(ROW_SPACE float *x, long stride, int 
     }
 }
 
-static inline bool all_finite(ROW_SPACE float *x, long stride, int n)
+FUNCTION bool all_finite(ROW_SPACE float *x, long stride, int n)
 {
     FLOATS zero = 0;
     float rest = 0;
@@ -161,7 +161,7 @@ static inline bool all_finite(ROW_SPACE float *x, long stride, int n)
 #if MASKED
 enum { OPEN, MIXED, CLOSED }; // what masks say of a block: nothing, something, or that nobody sees any of it
 
-static inline int judge_masks(const ca_params *p, __global const uchar *keep, __global const BIAS_STORAGE *bias, int b,
+FUNCTION int judge_masks(const ca_params *p, __global const uchar *keep, __global const BIAS_STORAGE *bias, int b,
                               int h, int first, int rows, int j0, int n)
 {
     const INTS column = CA_LANES(vload)(0, columns);
@@ -176,7 +176,7 @@ static inline int judge_masks(const ca_params *p, __global const uchar *keep, __
     return !any(changed) ? OPEN : any(visible) ? MIXED : CLOSED;
 }
 
-static inline void add_masks(const ca_params *p, __global const uchar *keep, __global const BIAS_STORAGE *bias, int b,
+FUNCTION void add_masks(const ca_params *p, __global const uchar *keep, __global const BIAS_STORAGE *bias, int b,
                              int h, int first, int rows, int j0, int n, FLOATS *S)
 {
 #pragma nounroll
@@ -296,10 +296,7 @@ void lanes(const ca_params p, __global const STORAGE *restrict q, __global const
             shrink[v] = EXP(old[v] - level[v]);
             sum[v] = 0;
         }
-        if (judged)
-            weigh(true, n, S, level, sum);
-        else
-            weigh(false, n, S, level, sum);
+        weigh(judged, n, S, level, sum);
         FOR(v, VECTORS) total[v] = total[v] * shrink[v] + sum[v];
 
         ROW_SPACE float *x = AS_ROWS(values + j0 * p.v.row, p.v.row, n, DV, scratch);

@@ -33,13 +33,17 @@ static inline FLOATS sum_lanes(FLOATS t[LANES])
     return t[0];
 }
 
-// Scores of ROWS rows and LANES keys; rows of K past the last key are read as the last key.
-static inline void multiply_keys(__global const STORAGE *k, long stride, int n, const FLOATS *Q, FLOATS s[ROWS])
+// Scores of ROWS rows and LANES keys; rows of K past the last key are read as the last key. Meanwhile the values of these
+// keys, `soon`, come from memory, unless it is NULL.
+FUNCTION void multiply_keys(__global const STORAGE *k, long stride, int n, const FLOATS *Q,
+                                 __global const STORAGE *soon, long soon_stride, FLOATS s[ROWS])
 {
     FLOATS t[ROWS][LANES];
 #pragma nounroll
     for (int j = 0; j < LANES; j++) {
         __global const STORAGE *row = k + min(j, n - 1) * stride;
+        if (soon)
+            PREFETCH(soon + j * soon_stride, DV);
         FLOATS a[ROWS];
         FOR(x, ROWS) a[x] = 0;
         FOR(c, VECTORS_D)
@@ -52,14 +56,19 @@ static inline void multiply_keys(__global const STORAGE *k, long stride, int n, 
     FOR(x, ROWS) s[x] = sum_lanes(t[x]);
 }
 
-// O = O * shrink + w V for ROWS rows and n keys. `hide`: keys with the weight of a hidden one are passed over.
-static inline void multiply_values(const bool hide, const int rows, __global const STORAGE *values, long stride, int n,
-                                   const float *w, const float *shrink, FLOATS *O)
+// O = O * shrink + w V for ROWS rows and n keys. `hide`: keys with the weight of a hidden one are passed over. `soon`, as
+// above: the keys of the next block.
+__attribute__((always_inline)) static void multiply_values(const bool hide, const int rows,
+                                                           __global const STORAGE *values, long stride, int n,
+                                                           const float *w, const float *shrink,
+                                                           __global const STORAGE *soon, long soon_stride, FLOATS *O)
 {
     FLOATS a[ROWS][VECTORS_DV];
     FOR(x, rows) FOR(c, VECTORS_DV) a[x][c] = O[x * VECTORS_DV + c] * shrink[x];
     for (int j = 0; j < n; j++) {
         __global const STORAGE *row = values + j * stride;
+        if (soon)
+            PREFETCH(soon + j * soon_stride, D);
         if (hide && ca_is_hidden(w[j]))
             continue;
         FOR(c, VECTORS_DV)
@@ -120,7 +129,8 @@ void split(const ca_params p, __global const STORAGE *restrict q, __global const
             for (int g = 0; g * LANES < n; g++) {
                 FLOATS s[ROWS];
                 const int j = j0 + g * LANES;
-                multiply_keys(k + j * p.k.row, p.k.row, n - g * LANES, Q + x0 * VECTORS_D, s);
+                multiply_keys(k + j * p.k.row, p.k.row, n - g * LANES, Q + x0 * VECTORS_D,
+                              x0 ? NULL : values + j * p.v.row, p.v.row, s);
                 FOR(x, ROWS)
                 {
 #if SOFTCAP
@@ -160,11 +170,12 @@ void split(const ca_params p, __global const STORAGE *restrict q, __global const
             }
         }
         for (int x = 0; x < rows; x += judged ? 1 : ROWS) {
-            __global const STORAGE *v = values + j0 * p.v.row;
+            __global const STORAGE *v = values + j0 * p.v.row, *soon = x ? NULL : k + (j0 + BLOCK) * p.k.row;
+            FLOATS *o = O + x * VECTORS_DV;
             if (judged)
-                multiply_values(true, 1, v, p.v.row, n, w + x * BLOCK, shrink + x, O + x * VECTORS_DV);
+                multiply_values(true, 1, v, p.v.row, n, w + x * BLOCK, shrink + x, soon, p.k.row, o);
             else
-                multiply_values(false, ROWS, v, p.v.row, n, w + x * BLOCK, shrink + x, O + x * VECTORS_DV);
+                multiply_values(false, ROWS, v, p.v.row, n, w + x * BLOCK, shrink + x, soon, p.k.row, o);
         }
     }
 

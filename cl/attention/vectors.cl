@@ -10,6 +10,18 @@
 #define MASKED (KEEP || HAS_BIAS)
 #define FOR(i, n) _Pragma("unroll") for (int i = 0; i < (n); i++)
 
+// Not inlined: PoCL makes several copies of a kernel, and these are compiled once for all of them.
+#define FUNCTION __attribute__((noinline)) static
+
+// A hint that `count` numbers from `pointer` on are needed soon, for compilers that know it.
+#if defined(__x86_64__) || defined(__aarch64__)
+#define PREFETCH(pointer, count)                                                              \
+    FOR(line, ((count) * (int)sizeof(STORAGE) + 63) / 64)                                     \
+    __builtin_prefetch((const void *)((size_t)(pointer) + line * 64))
+#else
+#define PREFETCH(pointer, count)
+#endif
+
 CA_EXP(FLOATS, INTS)
 #define EXP CA_PASTE(ca_exp_, FLOATS)
 
@@ -28,7 +40,7 @@ __constant int columns[16] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14,
     }
 LOAD_ROW(load_row, STORAGE, LOAD_LANES, LOAD)
 
-static inline void store_row(FLOATS y, __global STORAGE *x, int count)
+FUNCTION void store_row(FLOATS y, __global STORAGE *x, int count)
 {
     if (count >= LANES)
         STORE_LANES(y, x);
@@ -38,7 +50,7 @@ static inline void store_row(FLOATS y, __global STORAGE *x, int count)
 }
 
 // LANES x LANES, in rounds of interleaving the first half with the second.
-static inline void transpose(FLOATS t[LANES])
+FUNCTION void transpose(FLOATS t[LANES])
 {
     FOR(round, LANES == 16 ? 4 : LANES == 8 ? 3 : 2)
     {
@@ -60,7 +72,7 @@ LOAD_ROW(load_bias, BIAS_STORAGE, LOAD_LANES_BIAS, LOAD_BIAS)
 #endif
 
 // What the masks add for query row i and `count` keys from j on: the bias, and -inf for a key that is not kept.
-static inline FLOATS mask_row(const ca_params *p, __global const uchar *keep, __global const BIAS_STORAGE *bias, int b,
+FUNCTION FLOATS mask_row(const ca_params *p, __global const uchar *keep, __global const BIAS_STORAGE *bias, int b,
                               int h, int i, int j, int count)
 {
     FLOATS add = 0;

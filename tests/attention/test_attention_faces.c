@@ -355,7 +355,7 @@ static void every_row_takes_something(void **state)
 {
     (void)state;
     const int64_t sizes[][3] = {
-        { 16, 40, 64 }, { 64, 64, 64 }, { 40, 20, 200 }, { 16, 16, 16 }, { 3, 5, 8 }
+        { 16, 40, 64 }, { 64, 64, 64 }, { 40, 20, 200 }, { 16, 16, 16 }, { 3, 5, 8 }, { 1, 40, 64 }
     };
     for (size_t row = 0; clattn_kernel_name(row); row++) {
         bool taken = false;
