@@ -1,106 +1,178 @@
-/* gemm/lanes.cl: C = alpha A B + beta C (or A B^T) where one work-item drives whole float vectors: CPUs.
- * Built by host/gemm/lanes.c.
- *
- * A work-group is one work-item and owns `rows` rows by LANES * VECTORS columns of C, for one batch.
- * B's columns lie across the lanes. For each block of BLOCK_K:
- *
- *      B, as it lies                 pack, zero-filled                  ROWS x VECTORS accumulators
- *      k x n, or n x k     ------>   [k][VECTORS] of LANES   ------>    acc[i][v] += a[i][k] * pack[k][v]
- *
- * A is read as it lies, one number at a time, and broadcast. */
-#if !defined(LANES) || !defined(VECTORS) || !defined(ROWS) || !defined(BLOCK_K)
-#error "needs -D LANES (4, 8 or 16), VECTORS (1 to 4), ROWS (4 or 8), BLOCK_K"
+// gemm/lanes.cl: C = alpha A B + beta C + bias (or A B^T) where one work-item drives whole float vectors: CPUs. Built by
+// host/gemm/lanes.c, after base/types.cl.
+//
+// A work-group is one work-item and owns `rows` rows by WIDTH * panels columns of C, for one batch. B's columns lie across
+// the lanes. For each block of `depth` along k, both operands are copied as floats, B once and A one tile of rows at a time:
+//
+//      B, k x n or n x k  ---->  right [panels][depth][VECTORS], stays in the second cache, read in one stream
+//      A, m x k           ---->  left  [ROWS][PITCH], stays in the first cache, broadcast number by number
+//      C                  <----  acc   [ROWS][VECTORS] += left[i][p] * right[p][v], in registers over the block
+#if !defined(LANES) || !defined(VECTORS) || !defined(ROWS) || !defined(PANELS) || !defined(DEPTH) || !defined(TYPE_B)
+#error "needs -D LANES (4, 8 or 16), VECTORS, ROWS, PANELS and DEPTH (the most of each), TYPE (of A), TYPE_B"
 #endif
-#define JOIN_(a, b) a##b
-#define JOIN(a, b) JOIN_(a, b)
-#define vec JOIN(float, LANES)
-#define load JOIN(vload, LANES)
-#define store JOIN(vstore, LANES)
+#define vec CA_PASTE(float, LANES)
+#define load CA_PASTE(vload, LANES)
+#define store CA_PASTE(vstore, LANES)
 #define WIDTH (LANES * VECTORS)
+#define PITCH (DEPTH + LANES) // rows of a power of two would meet in the cache
+#define UNROLL _Pragma("unroll")
 
-/* The block of B at `b`, `depth` by `columns`, into pack. */
-inline void pack_block(vec *pack, __global const float *b, ulong ldb, int transpose_b, int depth, int columns)
+#define STORAGE_B CA_PASTE(CA_STORAGE_, TYPE_B)
+#define LOAD_B CA_PASTE(CA_LOAD_, TYPE_B)
+#define READ_F32(pointer) load(0, pointer)
+#define READ_F16(pointer) CA_PASTE(vload_half, LANES)(0, pointer)
+#define READ_BF16(pointer) CA_PASTE(as_float, LANES)(CA_PASTE(convert_uint, LANES)(load(0, pointer)) << 16)
+#define READ CA_PASTE(READ_, TYPE)
+#define READ_B CA_PASTE(READ_, TYPE_B)
+
+// Hints, where the compiler is for a CPU that is known to have them.
+#if defined(__x86_64__) || defined(__aarch64__)
+#define PREFETCH(pointer, writes) __builtin_prefetch((const void *)(size_t)(pointer), writes)
+#else
+#define PREFETCH(pointer, writes)
+#endif
+#define AHEAD_RIGHT 8 // steps of k
+#define AHEAD_B 64    // elements
+
+// Functions that are not inlined: each is compiled once, and their call is lost in their work.
+#define FUNCTION __attribute__((noinline)) static
+
+// `depth` rows of B, `columns` wide, from k x n, filled up with zeros.
+FUNCTION void pack_rows(vec *to, __global const STORAGE_B *b, ulong ldb, int depth, int columns)
 {
-    float *packed = (float *)pack;
-    if (transpose_b) {
-        for (int c = 0; c < WIDTH; c++) {
-            __global const float *column = b + min(c, columns - 1) * ldb;
-            for (int p = 0; p < depth; p++)
-                packed[p * WIDTH + c] = column[p];
-        }
-    } else if (columns == WIDTH) {
-        for (int p = 0; p < depth; p++)
-            for (int v = 0; v < VECTORS; v++)
-                pack[p * VECTORS + v] = load(v, b + p * ldb);
-    } else {
-        for (int p = 0; p < depth; p++)
+    for (int p = 0; p < depth; p++) {
+        __global const STORAGE_B *row = b + p * ldb;
+        if (columns >= WIDTH)
+            UNROLL for (int v = 0; v < VECTORS; v++)
+                to[p * VECTORS + v] = READ_B(row + v * LANES);
+        else
             for (int c = 0; c < WIDTH; c++)
-                packed[p * WIDTH + c] = b[p * ldb + min(c, columns - 1)];
+                ((float *)(to + p * VECTORS))[c] = c < columns ? LOAD_B(row, c) : 0.0f;
+    }
+}
+
+// The same from n x k: squares of LANES are transposed in rounds that interleave the first half with the second. Columns
+// past the last are read as the last.
+FUNCTION void pack_columns(vec *to, __global const STORAGE_B *b, ulong ldb, int depth, int columns)
+{
+    for (int v = 0; v < VECTORS; v++) {
+        int p = 0;
+        for (; p + LANES <= depth; p += LANES) {
+            vec t[LANES], u[LANES];
+            UNROLL for (int i = 0; i < LANES; i++) {
+                __global const STORAGE_B *column = b + min(v * LANES + i, columns - 1) * ldb + p;
+                PREFETCH(column + AHEAD_B, 0);
+                t[i] = READ_B(column);
+            }
+            UNROLL for (int round = 1; round < LANES; round *= 2) {
+                UNROLL for (int i = 0; i < LANES / 2; i++) {
+                    const vec x = t[i], y = t[i + LANES / 2];
+                    u[2 * i].even = x.lo;
+                    u[2 * i].odd = y.lo;
+                    u[2 * i + 1].even = x.hi;
+                    u[2 * i + 1].odd = y.hi;
+                }
+                UNROLL for (int i = 0; i < LANES; i++)
+                    t[i] = u[i];
+            }
+            UNROLL for (int i = 0; i < LANES; i++)
+                to[(p + i) * VECTORS + v] = t[i];
+        }
+        for (; p < depth; p++)
+            for (int i = 0; i < LANES; i++)
+                ((float *)(to + p * VECTORS + v))[i] = LOAD_B(b + min(v * LANES + i, columns - 1) * ldb, p);
+    }
+}
+
+// ROWS rows of A; those past the last are read as the last.
+FUNCTION void copy_rows(float *to, __global const STORAGE *a, ulong lda, int depth, int count)
+{
+    for (int i = 0; i < ROWS; i++, to += PITCH) {
+        __global const STORAGE *row = a + min(i, count - 1) * lda;
+        int p = 0;
+        for (; p + LANES <= depth; p += LANES)
+            *(vec *)(to + p) = READ(row + p);
+        for (; p < depth; p++)
+            to[p] = LOAD(row, p);
+    }
+}
+
+// `count` rows of C, `columns` wide: alpha left right + shift + beta C.
+FUNCTION void multiply(const float *left, const vec *right, int depth, float alpha, const vec *shift, float beta,
+                       __global float *c, ulong ldc, int count, int columns)
+{
+    vec acc[ROWS][VECTORS], tile[ROWS * VECTORS];
+    UNROLL for (int i = 0; i < ROWS; i++)
+        UNROLL for (int v = 0; v < VECTORS; v++)
+            acc[i][v] = 0;
+    for (int i = 0; i < count; i++)
+        UNROLL for (int v = 0; v < VECTORS; v++)
+            PREFETCH(c + i * ldc + v * LANES, 1);
+
+    for (int p = 0; p < depth; p++, right += VECTORS, left++) {
+        vec r[VECTORS];
+        UNROLL for (int v = 0; v < VECTORS; v++) {
+            PREFETCH(right + AHEAD_RIGHT * VECTORS + v, 0);
+            r[v] = right[v];
+        }
+        UNROLL for (int i = 0; i < ROWS; i++) {
+            const vec l = (vec)(left[i * PITCH]);
+            UNROLL for (int v = 0; v < VECTORS; v++)
+                acc[i][v] = fma(l, r[v], acc[i][v]);
+        }
+    }
+
+    UNROLL for (int i = 0; i < ROWS; i++)
+        UNROLL for (int v = 0; v < VECTORS; v++)
+            tile[i * VECTORS + v] = fma((vec)alpha, acc[i][v], shift[v]);
+    for (int i = 0; i < count; i++, c += ldc) {
+        if (columns >= WIDTH) {
+            UNROLL for (int v = 0; v < VECTORS; v++) {
+                vec sum = tile[i * VECTORS + v];
+                if (beta != 0.0f)
+                    sum = fma((vec)beta, load(v, c), sum);
+                store(sum, v, c);
+            }
+        } else {
+            const float *sum = (const float *)(tile + i * VECTORS);
+            for (int x = 0; x < columns; x++)
+                c[x] = beta != 0.0f ? fma(beta, c[x], sum[x]) : sum[x];
+        }
     }
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void gemm_lanes(ulong m, ulong n, ulong k, int transpose_b, float alpha, float beta,
-                __global const float *restrict a, ulong a_offset, ulong lda, ulong a_stride,
-                __global const float *restrict b, ulong b_offset, ulong ldb, ulong b_stride,
-                __global float *restrict c, ulong c_offset, ulong ldc, ulong c_stride, ulong rows)
+                __global const STORAGE *restrict a, ulong a_offset, ulong lda, ulong a_stride,
+                __global const STORAGE_B *restrict b, ulong b_offset, ulong ldb, ulong b_stride,
+                __global float *restrict c, ulong c_offset, ulong ldc, ulong c_stride,
+                __global const float *restrict bias, ulong bias_offset, int has_bias, ulong rows, int panels, int step)
 {
     const ulong batch = get_group_id(2), first_row = get_group_id(1) * rows, end_row = min(m, first_row + rows);
-    const ulong first_column = get_group_id(0) * WIDTH;
-    const int columns = (int)min((ulong)WIDTH, n - first_column);
+    const ulong first_column = get_group_id(0) * (ulong)(WIDTH * panels);
+    const int columns = (int)min((ulong)(WIDTH * panels), n - first_column);
     a += a_offset + batch * a_stride;
     b += b_offset + batch * b_stride + (transpose_b ? first_column * ldb : first_column);
     c += c_offset + batch * c_stride + first_column;
 
-    vec pack[BLOCK_K * VECTORS];
-    for (ulong start = 0; start < k || start == 0; start += BLOCK_K) {
-        const int depth = (int)min((ulong)BLOCK_K, k - start);
-        const float keep = start == 0 ? beta : 1.0f;
-        pack_block(pack, transpose_b ? b + start : b + start * ldb, ldb, transpose_b, depth, columns);
+    vec right[PANELS * DEPTH * VECTORS], left[ROWS * PITCH / LANES], shift[PANELS * VECTORS];
+    for (ulong start = 0; start < k || start == 0; start += step) {
+        const int depth = (int)min((ulong)step, k - start);
+        for (int x = 0; x < columns; x += WIDTH) {
+            vec *panel = right + x * (DEPTH / LANES);
+            if (transpose_b)
+                pack_columns(panel, b + x * ldb + start, ldb, depth, columns - x);
+            else
+                pack_rows(panel, b + start * ldb + x, ldb, depth, columns - x);
+        }
+        for (int x = 0; x < panels * WIDTH; x++)
+            ((float *)shift)[x] = has_bias && start == 0 && x < columns ? bias[bias_offset + first_column + x] : 0.0f;
         for (ulong row = first_row; row < end_row; row += ROWS) {
             const int count = (int)min((ulong)ROWS, end_row - row);
-            __global const float *from[ROWS];
-            vec acc[ROWS][VECTORS];
-            #pragma unroll
-            for (int i = 0; i < ROWS; i++) {
-                from[i] = a + (row + min(i, count - 1)) * lda + start;
-                #pragma unroll
-                for (int v = 0; v < VECTORS; v++)
-                    acc[i][v] = 0;
-            }
-            for (int p = 0; p < depth; p++) {
-                vec right[VECTORS];
-                #pragma unroll
-                for (int v = 0; v < VECTORS; v++)
-                    right[v] = pack[p * VECTORS + v];
-                #pragma unroll
-                for (int i = 0; i < ROWS; i++) {
-                    const vec left = (vec)(from[i][p]);
-                    #pragma unroll
-                    for (int v = 0; v < VECTORS; v++)
-                        acc[i][v] = fma(left, right[v], acc[i][v]);
-                }
-            }
-            #pragma unroll
-            for (int i = 0; i < ROWS; i++) {
-                if (i < count) {
-                    __global float *to = c + (row + i) * ldc;
-                    if (columns == WIDTH) {
-                        #pragma unroll
-                        for (int v = 0; v < VECTORS; v++) {
-                            vec sum = alpha * acc[i][v];
-                            if (keep != 0.0f)
-                                sum = fma((vec)keep, load(v, to), sum);
-                            store(sum, v, to);
-                        }
-                    } else {
-                        for (int x = 0; x < columns; x++) {
-                            float sum = alpha * ((float *)acc[i])[x];
-                            to[x] = keep != 0.0f ? fma(keep, to[x], sum) : sum;
-                        }
-                    }
-                }
-            }
+            copy_rows((float *)left, a + row * lda + start, lda, depth, count);
+            for (int x = 0; x < columns; x += WIDTH)
+                multiply((const float *)left, right + x * (DEPTH / LANES), depth, alpha, shift + x / LANES,
+                         start == 0 ? beta : 1.0f, c + row * ldc + x, ldc, count, columns - x);
         }
     }
 }

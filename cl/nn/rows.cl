@@ -4,18 +4,6 @@
 #error "needs -D ITEMS (work-items of a group), besides TYPE"
 #endif
 
-// Every row becomes `from`.
-__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
-void rows_fill(ulong rows, ulong width, __global const float *from, ulong from_offset,
-               __global float *to, ulong to_offset, ulong to_batch, ulong to_row)
-{
-    const ulong batch = get_group_id(0) / rows, row = get_group_id(0) - batch * rows;
-    from += from_offset;
-    to += to_offset + batch * to_batch + row * to_row;
-    for (ulong c = get_local_id(0); c < width; c += ITEMS)
-        to[c] = from[c];
-}
-
 // Strided storage to compact floats.
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
 void rows_load(ulong rows, ulong width, __global const STORAGE *from, ulong from_offset, ulong from_batch, ulong from_row,

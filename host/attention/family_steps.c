@@ -185,7 +185,7 @@ static clattn_status create(const ca_variant *row, clattn_context *context, cons
     if ((status = ca_kernel_create(context, sources, options, "pack", &s->pack)) ||
         (status = ca_kernel_create(context, sources, options, "softmax", &s->softmax)) ||
         (status = ca_kernel_create(context, sources, options, "finish", &s->finish)) ||
-        (status = ca_gemm_create(context, row->gemm, &s->gemm)) ||
+        (status = ca_gemm_create(context, row->gemm, CLATTN_F32, CLATTN_F32, &s->gemm)) ||
         (status = create_workspace(s, context, workspace_bytes))) {
         destroy(s);
         return status;

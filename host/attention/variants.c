@@ -39,7 +39,7 @@ bool ca_variant_refuses(const ca_variant *row, const clattn_context *context, co
     const clattn_attention_desc *d = &problem->desc;
     const ca_device *device = &context->device;
     const int64_t least = d->d_qk < d->d_v ? d->d_qk : d->d_v, most = d->d_qk < d->d_v ? d->d_v : d->d_qk;
-    const char *gemm_reason = row->gemm ? ca_gemm_refusal(context, row->gemm) : NULL;
+    const char *gemm_reason = row->gemm ? ca_gemm_refusal(context, row->gemm, CLATTN_F32, CLATTN_F32) : NULL;
     reason[0] = 0;
     if (!(row->devices & device->info.type))
         snprintf(reason, CLATTN_TEXT_BYTES, "it is for CPUs, and the device is not one");
@@ -74,11 +74,6 @@ void ca_variant_names(char *text, size_t bytes)
     size_t used = 0;
     for (size_t i = 0; i < ca_variant_count && used < bytes; i++)
         used += (size_t)snprintf(text + used, bytes - used, "%s%s", i ? ", " : "", ca_variants[i].name);
-}
-
-const char *ca_type_name(clattn_dtype dtype)
-{
-    return dtype == CLATTN_F16 ? "F16" : dtype == CLATTN_BF16 ? "BF16" : "F32";
 }
 
 const char *ca_bias_name(const ca_problem *problem)

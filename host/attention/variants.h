@@ -49,8 +49,7 @@ const ca_variant *ca_variant_find(const char *name);
 /* The names of all rows, for a message. */
 void ca_variant_names(char *text, size_t bytes);
 
-/* "F32" and the like, as kernels name types; "NONE" for the bias of a problem without one. */
-const char *ca_type_name(clattn_dtype dtype);
+/* As ca_type_name; "NONE" for the bias of a problem without one. */
 const char *ca_bias_name(const ca_problem *problem);
 
 #endif

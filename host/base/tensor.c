@@ -23,6 +23,11 @@ size_t clattn_dtype_bytes(clattn_dtype dtype)
     return 0;
 }
 
+const char *ca_type_name(clattn_dtype dtype)
+{
+    return dtype == CLATTN_F16 ? "F16" : dtype == CLATTN_BF16 ? "BF16" : "F32";
+}
+
 static ca_tensor make(const char *name, bool is_output, cl_mem buffer, void *host, size_t offset_bytes,
                       const int64_t stride[4], size_t element_bytes, const int64_t extent[4])
 {

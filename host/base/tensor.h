@@ -7,6 +7,9 @@
 
 #include <clattn/tensor.h>
 
+/* "F32" and the like, as cl/base/types.cl names types. */
+const char *ca_type_name(clattn_dtype dtype);
+
 typedef struct ca_tensor {
     const char *name; /* as messages call it: "q" */
     bool present;

@@ -2,6 +2,8 @@
  * with the last context that used it. Called through the table of gemm.c. */
 #include "gemm/row.h"
 
+#include "base/program.h"
+
 #include <clblast_c.h>
 
 #include <stdlib.h>
@@ -10,8 +12,12 @@
 typedef struct state {
     clattn_context *context;
     void *plain;
+    cl_kernel bias;
     bool batched_called;
 } state;
+
+enum { BIAS_ITEMS = 32 };
+static const char bias_name[] = "gemm_bias";
 
 static size_t contexts_using; /* guarded by CA_LOCK_CLBLAST, as all of CLBlast, which is not thread-safe */
 
@@ -108,11 +114,14 @@ static void destroy(void *made)
     if (!s)
         return;
     ca_gemm_row_plain.destroy(s->plain);
+    if (s->bias)
+        clReleaseKernel(s->bias);
     free(s);
 }
 
-static clattn_status create(clattn_context *context, void **made)
+static clattn_status create(clattn_context *context, clattn_dtype a, clattn_dtype b, void **made)
 {
+    static const char *const sources[] = { "gemm/bias.cl", NULL };
     *made = NULL;
     state *s = calloc(1, sizeof *s);
     if (!s)
@@ -122,7 +131,9 @@ static clattn_status create(clattn_context *context, void **made)
         ca_log(context, CLATTN_LOG_INFO,
                "CLBlast compiles its matrix multiplication for %s: this may take seconds",
                context->device.info.name);
-    clattn_status status = ca_gemm_row_plain.create(context, &s->plain);
+    clattn_status status = ca_gemm_row_plain.create(context, a, b, &s->plain);
+    if (status == CLATTN_OK)
+        status = ca_kernel_create(context, sources, "", bias_name, &s->bias);
     if (status == CLATTN_OK)
         status = compile(context);
     if (status != CLATTN_OK) {
@@ -158,6 +169,25 @@ static void widen(ca_matrix *x, size_t width)
         x->ld = width;
 }
 
+/* C = beta C + bias. */
+static clattn_status enqueue_bias(cl_kernel kernel, cl_command_queue queue, const ca_gemm_problem *p)
+{
+    const cl_ulong sizes[] = { p->m, p->n, p->c.offset, p->c.ld, p->c.stride, p->bias_offset };
+    const cl_mem buffers[] = { p->c.buffer, p->bias };
+    clattn_status status = CLATTN_OK;
+    cl_uint index = 0;
+    for (int i = 0; i < 2 && status == CLATTN_OK; i++)
+        status = ca_kernel_arg(kernel, bias_name, index++, sizeof buffers[i], &buffers[i]);
+    for (int i = 0; i < 6 && status == CLATTN_OK; i++)
+        status = ca_kernel_arg(kernel, bias_name, index++, sizeof sizes[i], &sizes[i]);
+    if (status == CLATTN_OK)
+        status = ca_kernel_arg(kernel, bias_name, index, sizeof p->beta, &p->beta);
+    if (status != CLATTN_OK)
+        return status;
+    const size_t groups[3] = { p->batch * p->m, 1, 1 }, local[3] = { BIAS_ITEMS, 1, 1 };
+    return ca_kernel_enqueue(queue, kernel, bias_name, groups, local);
+}
+
 static clattn_status enqueue(void *made, cl_command_queue queue, const ca_gemm_problem *problem)
 {
     state *s = made;
@@ -166,6 +196,12 @@ static clattn_status enqueue(void *made, cl_command_queue queue, const ca_gemm_p
     if (p.k == 0 || !takes(&p.a, p.batch, p.m, p.k) || !takes(&p.b, p.batch, height_b, width_b) ||
         !takes(&p.c, p.batch, p.m, p.n))
         return ca_gemm_row_plain.enqueue(s->plain, queue, problem);
+    clattn_status status = CLATTN_OK;
+    if (p.bias) {
+        if ((status = enqueue_bias(s->bias, queue, &p)))
+            return status;
+        p.beta = 1;
+    }
     widen(&p.a, p.k); /* a matrix of one row may have any row stride, but not to CLBlast */
     widen(&p.b, width_b);
     widen(&p.c, p.n);
@@ -177,10 +213,9 @@ static clattn_status enqueue(void *made, cl_command_queue queue, const ca_gemm_p
         s->batched_called = true;
         return call_batched(&p, queue);
     }
-    clattn_status status = CLATTN_OK;
     for (size_t z = 0; z < p.batch && status == CLATTN_OK; z++)
         status = call_single(&p, z, queue);
     return status;
 }
 
-const ca_gemm_row ca_gemm_row_clblast = { "clblast", refuse, create, enqueue, destroy };
+const ca_gemm_row ca_gemm_row_clblast = { "clblast", false, refuse, create, enqueue, destroy };

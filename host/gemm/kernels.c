@@ -24,6 +24,14 @@ clattn_status ca_gemm_set_problem(cl_kernel kernel, const char *name, const ca_g
         for (int j = 0; j < 3 && status == CLATTN_OK; j++)
             status = ca_kernel_arg(kernel, name, index++, sizeof place[j], &place[j]);
     }
+    const cl_ulong bias_offset = problem->bias_offset;
+    const cl_int has_bias = problem->bias != NULL;
+    if (status == CLATTN_OK)
+        status = ca_kernel_arg(kernel, name, index++, sizeof(cl_mem), &problem->bias);
+    if (status == CLATTN_OK)
+        status = ca_kernel_arg(kernel, name, index++, sizeof bias_offset, &bias_offset);
+    if (status == CLATTN_OK)
+        status = ca_kernel_arg(kernel, name, index++, sizeof has_bias, &has_bias);
     *next = index;
     return status;
 }

@@ -3,9 +3,10 @@
 #include "gemm/row.h"
 
 #include "base/program.h"
+#include "base/tensor.h"
 #include "gemm/kernels.h"
 
-#include <stdlib.h>
+#include <stdio.h>
 
 /* Some drivers take no more groups than this along the second and third axis. */
 enum { TILE = 32, SIDE = 8, MOST_GROUPS = 65535 };
@@ -22,11 +23,13 @@ static void destroy(void *made)
         clReleaseKernel(made);
 }
 
-static clattn_status create(clattn_context *context, void **made)
+static clattn_status create(clattn_context *context, clattn_dtype a, clattn_dtype b, void **made)
 {
-    static const char *const sources[] = { "gemm/plain.cl", NULL };
+    static const char *const sources[] = { "base/types.cl", "gemm/plain.cl", NULL };
+    char options[64];
+    snprintf(options, sizeof options, "-DTYPE=%s -DTYPE_B=%s", ca_type_name(a), ca_type_name(b));
     cl_kernel kernel = NULL;
-    const clattn_status status = ca_kernel_create(context, sources, "", kernel_name, &kernel);
+    const clattn_status status = ca_kernel_create(context, sources, options, kernel_name, &kernel);
     *made = kernel;
     return status;
 }
@@ -59,10 +62,11 @@ static clattn_status enqueue(void *made, cl_command_queue queue, const ca_gemm_p
             part.a.offset += z * p->a.stride;
             part.b.offset += z * p->b.stride + (p->transpose_b ? column * p->b.ld : column);
             part.c.offset += z * p->c.stride + column;
+            part.bias_offset += column;
             status = enqueue_part(made, queue, &part);
         }
     }
     return status;
 }
 
-const ca_gemm_row ca_gemm_row_plain = { "plain", refuse, create, enqueue, destroy };
+const ca_gemm_row ca_gemm_row_plain = { "plain", true, refuse, create, enqueue, destroy };

@@ -7,8 +7,9 @@
 
 typedef struct ca_gemm_row {
     const char *name;
+    bool reads_all;                                       /* storage types of A and B; f32 alone otherwise */
     const char *(*refuse)(const clattn_context *context); /* NULL: it works on this device; static text */
-    clattn_status (*create)(clattn_context *context, void **state);
+    clattn_status (*create)(clattn_context *context, clattn_dtype a, clattn_dtype b, void **state);
     clattn_status (*enqueue)(void *state, cl_command_queue queue, const ca_gemm_problem *problem);
     void (*destroy)(void *state); /* NULL is allowed */
 } ca_gemm_row;

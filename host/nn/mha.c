@@ -54,7 +54,7 @@ static clattn_status make_workspace(clattn_mha *mha)
     if ((status = make_buffer(mha, "projections", sizeof(float), d->batch, rows, e, &mha->projected)) ||
         (status = make_buffer(mha, "attention output", sizeof(float), d->batch, d->len_q, e, &mha->joined)))
         return status;
-    if (d->dtype != CLATTN_F32 &&
+    if (d->dtype != mha->input_dtype &&
         (status = make_buffer(mha, "inputs", sizeof(float), d->batch,
                               d->len_q * e + d->len_kv * (d->kdim + d->vdim), 1, &mha->inputs)))
         return status;
@@ -114,12 +114,15 @@ clattn_status clattn_mha_create(clattn_context *context, const clattn_mha_desc *
     made->desc = *desc;
     made->desc.head_sizes = NULL;
     made->desc.kernel = NULL;
+    made->input_dtype = ca_gemm_reads(context, desc->dtype);
     clattn_status status = CLATTN_OK;
     if ((status = ca_mha_judge(desc, &made->runs, &made->run_count)) ||
         (status = ca_mha_judge_weights(desc, weights)) || (status = make_workspace(made)) ||
-        (status = make_plans(made, desc->kernel)) || (status = ca_gemm_create(context, NULL, &made->gemm)) ||
-        (status = ca_rows_create(context, desc->dtype, &made->rows)) ||
-        (status = ca_mha_parameters_create(context, desc, weights, &made->parameters))) {
+        (status = make_plans(made, desc->kernel)) ||
+        (status = ca_mha_parameters_create(context, desc, weights, &made->parameters)) ||
+        (status = ca_gemm_create(context, NULL, made->input_dtype, made->parameters.dtype, &made->gemm_in)) ||
+        (status = ca_gemm_create(context, NULL, CLATTN_F32, made->parameters.dtype, &made->gemm_out)) ||
+        (status = ca_rows_create(context, desc->dtype, &made->rows))) {
         clattn_mha_destroy(made);
         return status;
     }
@@ -138,7 +141,8 @@ void clattn_mha_destroy(clattn_mha *mha)
     for (size_t i = 0; i < mha->run_count; i++)
         clattn_attention_plan_destroy(mha->runs[i].plan);
     free(mha->runs);
-    ca_gemm_destroy(mha->gemm);
+    ca_gemm_destroy(mha->gemm_in);
+    ca_gemm_destroy(mha->gemm_out);
     ca_rows_destroy(mha->rows);
     ca_mha_parameters_destroy(&mha->parameters);
     free(mha);
@@ -149,7 +153,7 @@ clattn_attention_info clattn_mha_info(const clattn_mha *mha)
     if (!mha)
         return clattn_attention_plan_info(NULL);
     clattn_attention_info info = clattn_attention_plan_info(mha->runs[0].plan);
-    info.gemm = ca_gemm_name(mha->gemm);
+    info.gemm = ca_gemm_name(mha->gemm_in);
     info.workspace_bytes = mha->workspace_bytes;
     return info;
 }
@@ -175,9 +179,9 @@ static bool even_rows(const ca_rows_view *v, size_t batch, size_t rows, size_t *
 }
 
 /* to = from W^T + bias, for `width` numbers a row to `outputs` ones. */
-static clattn_status project(clattn_mha *mha, cl_command_queue queue, size_t batch, size_t rows, size_t width,
+static clattn_status project(ca_gemm *gemm, cl_command_queue queue, size_t batch, size_t rows, size_t width,
                              size_t outputs, const ca_rows_view *from, cl_mem weights, size_t weights_at,
-                             bool has_bias, size_t bias_at, const ca_rows_view *to)
+                             cl_mem biases, size_t bias_at, const ca_rows_view *to)
 {
     ca_gemm_problem p = { .batch = batch,
                           .m = rows,
@@ -185,10 +189,11 @@ static clattn_status project(clattn_mha *mha, cl_command_queue queue, size_t bat
                           .k = width,
                           .transpose_b = true,
                           .alpha = 1,
-                          .beta = has_bias ? 1.0f : 0.0f,
                           .a = { from->buffer, from->offset, from->row_stride, from->batch_stride },
                           .b = { weights, weights_at, width, 0 },
-                          .c = { to->buffer, to->offset, to->row_stride, to->batch_stride } };
+                          .c = { to->buffer, to->offset, to->row_stride, to->batch_stride },
+                          .bias = biases,
+                          .bias_offset = bias_at };
     size_t ld_a, ld_c;
     if (even_rows(from, batch, rows, &ld_a) && even_rows(to, batch, rows, &ld_c)) {
         p.m = batch * rows;
@@ -196,14 +201,7 @@ static clattn_status project(clattn_mha *mha, cl_command_queue queue, size_t bat
         p.a.ld = ld_a;
         p.c.ld = ld_c;
     }
-    if (has_bias) {
-        const ca_rows_size size = { batch, rows, outputs };
-        const clattn_status status =
-            ca_rows_fill(mha->rows, queue, size, mha->parameters.biases, bias_at, to);
-        if (status != CLATTN_OK)
-            return status;
-    }
-    return ca_gemm_enqueue(mha->gemm, queue, &p);
+    return ca_gemm_enqueue(gemm, queue, &p);
 }
 
 static bool same_tensor(const ca_tensor *a, const ca_tensor *b)
@@ -226,7 +224,7 @@ static clattn_status project_inputs(clattn_mha *mha, cl_command_queue queue, con
             count++;
         ca_rows_view from = view(&t[i]);
         clattn_status status = CLATTN_OK;
-        if (mha->desc.dtype != CLATTN_F32) {
+        if (mha->desc.dtype != mha->input_dtype) {
             const ca_rows_view floats = compact(mha->inputs, input_at, rows, width);
             const ca_rows_size size = { batch, rows, width };
             if ((status = ca_rows_load(mha->rows, queue, size, &from, mha->inputs, input_at)))
@@ -236,8 +234,8 @@ static clattn_status project_inputs(clattn_mha *mha, cl_command_queue queue, con
         }
         const ca_rows_view to = compact(mha->projected, at, rows, count * e);
         const ca_mha_parameters *p = &mha->parameters;
-        if ((status = project(mha, queue, batch, rows, width, count * e, &from, p->in_weights,
-                              p->in_weights_at[i], p->has_in_bias, i * e, &to)))
+        if ((status = project(mha->gemm_in, queue, batch, rows, width, count * e, &from, p->in_weights,
+                              p->in_weights_at[i], p->has_in_bias ? p->biases : NULL, i * e, &to)))
             return status;
         for (size_t j = 0; j < count; j++) {
             result[i + j] = to;
@@ -323,8 +321,9 @@ static clattn_status enqueue(clattn_mha *mha, cl_command_queue queue, const ca_m
     clattn_status status = CLATTN_OK;
     if ((status = project_inputs(mha, queue, call, projected)) ||
         (status = attend(mha, queue, call, projected, &joined)) ||
-        (status = project(mha, queue, batch, rows, e, e, &joined, p->out_weights, 0, p->has_out_bias,
-                          CA_MHA_PROJECTIONS * e, is_f32 ? &out : &floats)))
+        (status =
+             project(mha->gemm_out, queue, batch, rows, e, e, &joined, p->out_weights, 0,
+                     p->has_out_bias ? p->biases : NULL, CA_MHA_PROJECTIONS * e, is_f32 ? &out : &floats)))
         return status;
     const ca_rows_size size = { batch, rows, e };
     return is_f32 ? CLATTN_OK : ca_rows_store(mha->rows, queue, size, mha->projected, 0, &out);

@@ -18,9 +18,10 @@ typedef struct ca_mha_run {
 /* The in-projections, in the order of their rows in the parameters. */
 enum { CA_MHA_PROJECTIONS = 3 };
 
-/* Weights and biases on the device, f32: in_weights holds Wq, Wk, Wv one after the other, biases bq, bk, bv,
- * bo. */
+/* Weights, of `dtype`, and f32 biases on the device: in_weights holds Wq, Wk, Wv one after the other, biases
+ * bq, bk, bv, bo. */
 typedef struct ca_mha_parameters {
+    clattn_dtype dtype;
     cl_mem in_weights, out_weights, biases;
     size_t in_weights_at[CA_MHA_PROJECTIONS];
     bool has_in_bias, has_out_bias;
@@ -31,10 +32,11 @@ struct clattn_mha {
     clattn_mha_desc desc; /* without pointers */
     ca_mha_run *runs;
     size_t run_count;
-    ca_gemm *gemm;
+    ca_gemm *gemm_in, *gemm_out;
+    clattn_dtype input_dtype; /* of what gemm_in reads */
     ca_rows *rows;
     ca_mha_parameters parameters;
-    cl_mem inputs;    /* query, key and value as f32, when they are stored otherwise */
+    cl_mem inputs;    /* query, key and value as f32, when gemm_in cannot read them as they are */
     cl_mem projected; /* q, k and v; then the result, when it is stored otherwise */
     cl_mem joined;    /* what attention gives, heads side by side */
     cl_mem keep;      /* a KEEP mask made from another */
@@ -73,7 +75,7 @@ clattn_status ca_mha_judge_call(const clattn_mha_desc *desc, const clattn_mha_ca
 clattn_status ca_mha_buffer(const clattn_context *context, const char *name, size_t element_bytes, int64_t a,
                             int64_t b, int64_t c, size_t *sum_bytes, cl_mem *buffer);
 
-/* Copies judged weights to the device. */
+/* Copies judged weights to the device, as they are where a matrix product can read them, otherwise as f32. */
 clattn_status ca_mha_parameters_create(clattn_context *context, const clattn_mha_desc *desc,
                                        const clattn_mha_weights *weights, ca_mha_parameters *parameters);
 void ca_mha_parameters_destroy(ca_mha_parameters *parameters);

@@ -1,5 +1,5 @@
-/* host/nn/mha_weights.c: the parameters of multi-head attention, from host arrays of any type to f32 on the
- * device. Called by mha.c. */
+/* host/nn/mha_weights.c: the parameters of multi-head attention, from host arrays of any type to the device.
+ * Called by mha.c. */
 #include "nn/mha.h"
 
 #include <math.h>
@@ -25,18 +25,19 @@ static float float_from_bf16(uint16_t bits)
     return value;
 }
 
-/* `count` elements of `from` as floats; zeros when from is NULL. */
-static void convert(float *to, const void *from, clattn_dtype dtype, size_t count)
+/* `count` elements of `from`, stored as `to_dtype`, which is dtype or f32; zeros when from is NULL. */
+static void convert(void *to, clattn_dtype to_dtype, const void *from, clattn_dtype dtype, size_t count)
 {
     if (!from) {
-        memset(to, 0, count * sizeof *to);
-    } else if (dtype == CLATTN_F32) {
-        memcpy(to, from, count * sizeof *to);
+        memset(to, 0, count * clattn_dtype_bytes(to_dtype));
+    } else if (dtype == to_dtype) {
+        memcpy(to, from, count * clattn_dtype_bytes(dtype));
     } else {
+        float *floats = to;
         for (size_t i = 0; i < count; i++) {
             uint16_t bits;
             memcpy(&bits, (const char *)from + i * sizeof bits, sizeof bits);
-            to[i] = dtype == CLATTN_F16 ? float_from_f16(bits) : float_from_bf16(bits);
+            floats[i] = dtype == CLATTN_F16 ? float_from_f16(bits) : float_from_bf16(bits);
         }
     }
 }
@@ -47,25 +48,26 @@ typedef struct part {
 } part;
 
 /* One buffer of all parts, of equal rows, end to end, made and filled in one go. */
-static clattn_status make(clattn_context *context, const char *name, clattn_dtype dtype, const part *parts,
-                          size_t count, cl_mem *buffer)
+static clattn_status make(clattn_context *context, const char *name, clattn_dtype dtype,
+                          clattn_dtype to_dtype, const part *parts, size_t count, cl_mem *buffer)
 {
     int64_t columns = 0;
     for (size_t i = 0; i < count; i++)
         columns += parts[i].columns;
+    const size_t element_bytes = clattn_dtype_bytes(to_dtype);
     size_t bytes = 0;
     clattn_status status =
-        ca_mha_buffer(context, name, sizeof(float), parts[0].rows, columns, 1, &bytes, buffer);
+        ca_mha_buffer(context, name, element_bytes, parts[0].rows, columns, 1, &bytes, buffer);
     if (status != CLATTN_OK)
         return status;
-    float *all = malloc(bytes);
+    char *all = malloc(bytes);
     if (!all)
         return ca_fail(CLATTN_OUT_OF_MEMORY, "%s: no host memory for %zu bytes", name, bytes);
-    float *at = all;
+    char *at = all;
     for (size_t i = 0; i < count; i++) {
         const size_t part_elements = (size_t)(parts[i].rows * parts[i].columns);
-        convert(at, parts[i].from, dtype, part_elements);
-        at += part_elements;
+        convert(at, to_dtype, parts[i].from, dtype, part_elements);
+        at += part_elements * element_bytes;
     }
     const cl_int error = clEnqueueWriteBuffer(context->queue, *buffer, CL_TRUE, 0, bytes, all, 0, NULL, NULL);
     free(all);
@@ -95,9 +97,12 @@ clattn_status ca_mha_parameters_create(clattn_context *context, const clattn_mha
     const part out_weights = { w->out_proj_weight, e, e };
     clattn_status status = CLATTN_OK;
     memset(p, 0, sizeof *p);
-    if ((status = make(context, "in-projection", w->dtype, in_weights, CA_MHA_PROJECTIONS, &p->in_weights)) ||
-        (status = make(context, "out-projection", w->dtype, &out_weights, 1, &p->out_weights)) ||
-        (status = make(context, "biases", w->dtype, biases, CA_MHA_PROJECTIONS + 1, &p->biases))) {
+    p->dtype = ca_gemm_reads(context, w->dtype);
+    if ((status = make(context, "in-projection", w->dtype, p->dtype, in_weights, CA_MHA_PROJECTIONS,
+                       &p->in_weights)) ||
+        (status = make(context, "out-projection", w->dtype, p->dtype, &out_weights, 1, &p->out_weights)) ||
+        (status =
+             make(context, "biases", w->dtype, CLATTN_F32, biases, CA_MHA_PROJECTIONS + 1, &p->biases))) {
         ca_mha_parameters_destroy(p);
         return status;
     }

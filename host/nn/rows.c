@@ -8,9 +8,8 @@
 
 enum { ITEMS = 32, MOST_ARGUMENTS = 12 };
 
-typedef enum kernel_id { FILL, LOAD, STORE, ADD, KEEP, BIAS, KERNELS } kernel_id;
-static const char *const names[KERNELS] = { "rows_fill", "rows_load", "rows_store",
-                                            "rows_add",  "mask_keep", "mask_bias" };
+typedef enum kernel_id { LOAD, STORE, ADD, KEEP, BIAS, KERNELS } kernel_id;
+static const char *const names[KERNELS] = { "rows_load", "rows_store", "rows_add", "mask_keep", "mask_bias" };
 
 struct ca_rows {
     cl_kernel kernel[KERNELS];
@@ -78,13 +77,12 @@ clattn_status ca_rows_create(clattn_context *context, clattn_dtype dtype, ca_row
 {
     static const char *const row_sources[] = { "base/types.cl", "nn/rows.cl", NULL };
     static const char *const mask_sources[] = { "nn/masks.cl", NULL };
-    static const char *const types[] = { [CLATTN_F32] = "F32", [CLATTN_F16] = "F16", [CLATTN_BF16] = "BF16" };
     *rows = NULL;
     ca_rows *made = calloc(1, sizeof *made);
     if (!made)
         return ca_fail(CLATTN_OUT_OF_MEMORY, "no host memory for kernels");
     char row_options[64], mask_options[64];
-    snprintf(row_options, sizeof row_options, "-DITEMS=%d -DTYPE=%s", ITEMS, types[dtype]);
+    snprintf(row_options, sizeof row_options, "-DITEMS=%d -DTYPE=%s", ITEMS, ca_type_name(dtype));
     snprintf(mask_options, sizeof mask_options, "-DITEMS=%d", ITEMS);
     clattn_status status = CLATTN_OK;
     for (int id = 0; id < KERNELS && status == CLATTN_OK; id++) {
@@ -121,18 +119,6 @@ static arguments begin(ca_rows_size size)
 static bool is_empty(ca_rows_size size)
 {
     return size.batch == 0 || size.rows == 0 || size.width == 0;
-}
-
-clattn_status ca_rows_fill(ca_rows *rows, cl_command_queue queue, ca_rows_size size, cl_mem from,
-                           size_t from_offset, const ca_rows_view *to)
-{
-    if (is_empty(size))
-        return CLATTN_OK;
-    arguments a = begin(size);
-    add_buffer(&a, from);
-    add_size(&a, from_offset);
-    add_view(&a, to);
-    return enqueue(rows, queue, FILL, &a, size.batch * size.rows);
 }
 
 clattn_status ca_rows_load(ca_rows *rows, cl_command_queue queue, ca_rows_size size, const ca_rows_view *from,

@@ -28,10 +28,6 @@ typedef struct ca_rows ca_rows;
 clattn_status ca_rows_create(clattn_context *context, clattn_dtype dtype, ca_rows **rows);
 void ca_rows_destroy(ca_rows *rows); /* NULL is allowed */
 
-/* Every row of `to` becomes the `width` floats of `from` at from_offset. */
-clattn_status ca_rows_fill(ca_rows *rows, cl_command_queue queue, ca_rows_size size, cl_mem from,
-                           size_t from_offset, const ca_rows_view *to);
-
 /* Storage to compact floats, and back. */
 clattn_status ca_rows_load(ca_rows *rows, cl_command_queue queue, ca_rows_size size, const ca_rows_view *from,
                            cl_mem to, size_t to_offset);

@@ -328,14 +328,14 @@ static void built_in_sources_are_the_files(void **state)
 static void built_in_source_builds_from_a_folder_too(void **state)
 {
     (void)state;
-    static const char *const plain[] = { "gemm/plain.cl", NULL };
+    static const char *const plain[] = { "gemm/bias.cl", NULL };
     clattn_context *reading = NULL;
     cl_kernel kernel = NULL;
-    ct_ok(ca_kernel_create(ct_context(), plain, "", "gemm_plain", &kernel));
+    ct_ok(ca_kernel_create(ct_context(), plain, "", "gemm_bias", &kernel));
     clReleaseKernel(kernel);
     ct_ok(clattn_context_create(&(clattn_context_options){ .kernel_dir = CLATTN_TEST_DATA "/../../cl" },
                                 &reading));
-    ct_ok(ca_kernel_create(reading, plain, "", "gemm_plain", &kernel));
+    ct_ok(ca_kernel_create(reading, plain, "", "gemm_bias", &kernel));
     clReleaseKernel(kernel);
     clattn_context_destroy(reading);
 }
@@ -343,9 +343,9 @@ static void built_in_source_builds_from_a_folder_too(void **state)
 /* The test's context keeps what it built: count that as there before. */
 static int before_shared(void **state)
 {
-    static const char *const plain[] = { "gemm/plain.cl", NULL };
+    static const char *const plain[] = { "gemm/bias.cl", NULL };
     cl_kernel kernel = NULL;
-    ct_ok(ca_kernel_create(ct_context(), plain, "", "gemm_plain", &kernel));
+    ct_ok(ca_kernel_create(ct_context(), plain, "", "gemm_bias", &kernel));
     clReleaseKernel(kernel);
     return before(state);
 }
