@@ -5,7 +5,7 @@
 //      K, V   [BLOCK] keys x D          read once for all rows; ROWS of them at a time
 //      parts  [batch][head][query][part][DV + 2]: sum of weights times values, maximum, sum of weights
 //
-// Needs, beside what vectors.cl does: D and DV (head sizes, multiples of LANES), ROWS, MOST_ROWS, BLOCK (keys, a multiple of
+// Needs, beside what attention/vectors.cl does: D and DV (head sizes, multiples of LANES), ROWS, MOST_ROWS, BLOCK (keys, a multiple of
 // LANES).
 #if !defined(D) || !defined(DV) || !defined(ROWS) || !defined(MOST_ROWS) || !defined(BLOCK)
 #error "D, DV, ROWS, MOST_ROWS and BLOCK must be defined"
@@ -43,7 +43,7 @@ FUNCTION void multiply_keys(__global const STORAGE *k, long stride, int n, const
     for (int j = 0; j < LANES; j++) {
         __global const STORAGE *row = k + min(j, n - 1) * stride;
         if (soon)
-            PREFETCH(soon + j * soon_stride, DV);
+            PREFETCH_ROW(soon + j * soon_stride, DV);
         FLOATS a[ROWS];
         FOR(x, ROWS) a[x] = 0;
         FOR(c, VECTORS_D)
@@ -68,7 +68,7 @@ __attribute__((always_inline)) static void multiply_values(const bool hide, cons
     for (int j = 0; j < n; j++) {
         __global const STORAGE *row = values + j * stride;
         if (soon)
-            PREFETCH(soon + j * soon_stride, D);
+            PREFETCH_ROW(soon + j * soon_stride, D);
         if (hide && ca_is_hidden(w[j]))
             continue;
         FOR(c, VECTORS_DV)

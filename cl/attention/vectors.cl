@@ -1,44 +1,19 @@
-// cl/attention/vectors.cl: float vectors of LANES for lanes.cl and split.cl: e^x, rows of tensors and of masks, transposes.
-// Needs: TYPE, BIAS, LANES (4, 8 or 16), KEEP and SOFTCAP (1: there is one).
-#if !defined(LANES) || !defined(KEEP) || !defined(SOFTCAP)
-#error "LANES, KEEP and SOFTCAP must be defined"
+// cl/attention/vectors.cl: what lanes.cl and split.cl share beside base/vectors.cl: e^x, rows of tensors and of masks.
+// Needs, beside what that does: TYPE, BIAS, KEEP and SOFTCAP (1: there is one).
+#if !defined(KEEP) || !defined(SOFTCAP)
+#error "KEEP and SOFTCAP must be defined"
 #endif
 
-#define FLOATS CA_LANES(float)
-#define INTS CA_LANES(int)
-#define PAD(n) (((n) + LANES - 1) / LANES * LANES)
 #define MASKED (KEEP || HAS_BIAS)
-#define FOR(i, n) _Pragma("unroll") for (int i = 0; i < (n); i++)
 
-// Not inlined: PoCL makes several copies of a kernel, and these are compiled once for all of them.
-#define FUNCTION __attribute__((noinline)) static
-
-// A hint that `count` numbers from `pointer` on are needed soon, for compilers that know it.
-#if defined(__x86_64__) || defined(__aarch64__)
-#define PREFETCH(pointer, count)                                                              \
-    FOR(line, ((count) * (int)sizeof(STORAGE) + 63) / 64)                                     \
-    __builtin_prefetch((const void *)((size_t)(pointer) + line * 64))
-#else
-#define PREFETCH(pointer, count)
-#endif
+// A hint that `count` numbers from `pointer` on are soon read.
+#define PREFETCH_ROW(pointer, count) \
+    FOR(line, ((count) * (int)sizeof(STORAGE) + 63) / 64) PREFETCH((size_t)(pointer) + line * 64, 0)
 
 CA_EXP(FLOATS, INTS)
 #define EXP CA_PASTE(ca_exp_, FLOATS)
 
 __constant int columns[16] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
-
-// `count` numbers of a row, LANES at most; 0 behind them.
-#define LOAD_ROW(name, storage, load_lanes, load)                    \
-    static inline FLOATS name(__global const storage *x, int count)  \
-    {                                                                \
-        FLOATS y = 0;                                                \
-        if (count >= LANES)                                          \
-            return load_lanes(x);                                    \
-        for (int c = 0; c < count; c++)                              \
-            ((float *)&y)[c] = load(x, c);                           \
-        return y;                                                    \
-    }
-LOAD_ROW(load_row, STORAGE, LOAD_LANES, LOAD)
 
 FUNCTION void store_row(FLOATS y, __global STORAGE *x, int count)
 {
@@ -47,23 +22,6 @@ FUNCTION void store_row(FLOATS y, __global STORAGE *x, int count)
     else
         for (int c = 0; c < count; c++)
             STORE(((float *)&y)[c], x, c);
-}
-
-// LANES x LANES, in rounds of interleaving the first half with the second.
-FUNCTION void transpose(FLOATS t[LANES])
-{
-    FOR(round, LANES == 16 ? 4 : LANES == 8 ? 3 : 2)
-    {
-        FLOATS u[LANES];
-        FOR(i, LANES / 2)
-        {
-            u[2 * i].even = t[i].lo;
-            u[2 * i].odd = t[i + LANES / 2].lo;
-            u[2 * i + 1].even = t[i].hi;
-            u[2 * i + 1].odd = t[i + LANES / 2].hi;
-        }
-        FOR(i, LANES) t[i] = u[i];
-    }
 }
 
 #if MASKED

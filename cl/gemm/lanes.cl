@@ -1,5 +1,5 @@
 // gemm/lanes.cl: C = alpha A B + beta C + bias (or A B^T) where one work-item drives whole float vectors: CPUs. Built by
-// host/gemm/lanes.c, after base/types.cl.
+// host/gemm/lanes.c, after base/types.cl and base/vectors.cl.
 //
 // A work-group is one work-item and owns `rows` rows by WIDTH * panels columns of C, for one batch. B's columns lie across
 // the lanes. For each block of `depth` along k, both operands are copied as floats, B once and A one tile of rows at a time:
@@ -10,73 +10,43 @@
 #if !defined(LANES) || !defined(VECTORS) || !defined(ROWS) || !defined(PANELS) || !defined(DEPTH) || !defined(TYPE_B)
 #error "needs -D LANES (4, 8 or 16), VECTORS, ROWS, PANELS and DEPTH (the most of each), TYPE (of A), TYPE_B"
 #endif
-#define vec CA_PASTE(float, LANES)
-#define load CA_PASTE(vload, LANES)
-#define store CA_PASTE(vstore, LANES)
 #define WIDTH (LANES * VECTORS)
 #define PITCH (DEPTH + LANES) // rows of a power of two would meet in the cache
-#define UNROLL _Pragma("unroll")
+#define AHEAD_RIGHT 8         // steps of k
+#define AHEAD_B 64            // elements
 
 #define STORAGE_B CA_PASTE(CA_STORAGE_, TYPE_B)
 #define LOAD_B CA_PASTE(CA_LOAD_, TYPE_B)
-#define READ_F32(pointer) load(0, pointer)
-#define READ_F16(pointer) CA_PASTE(vload_half, LANES)(0, pointer)
-#define READ_BF16(pointer) CA_PASTE(as_float, LANES)(CA_PASTE(convert_uint, LANES)(load(0, pointer)) << 16)
-#define READ CA_PASTE(READ_, TYPE)
-#define READ_B CA_PASTE(READ_, TYPE_B)
-
-// Hints, where the compiler is for a CPU that is known to have them.
-#if defined(__x86_64__) || defined(__aarch64__)
-#define PREFETCH(pointer, writes) __builtin_prefetch((const void *)(size_t)(pointer), writes)
-#else
-#define PREFETCH(pointer, writes)
-#endif
-#define AHEAD_RIGHT 8 // steps of k
-#define AHEAD_B 64    // elements
-
-// Functions that are not inlined: each is compiled once, and their call is lost in their work.
-#define FUNCTION __attribute__((noinline)) static
+#define LOAD_LANES_B CA_PASTE(CA_LOAD_LANES_, TYPE_B)
 
 // `depth` rows of B, `columns` wide, from k x n, filled up with zeros.
-FUNCTION void pack_rows(vec *to, __global const STORAGE_B *b, ulong ldb, int depth, int columns)
+FUNCTION void pack_rows(FLOATS *to, __global const STORAGE_B *b, ulong ldb, int depth, int columns)
 {
     for (int p = 0; p < depth; p++) {
         __global const STORAGE_B *row = b + p * ldb;
         if (columns >= WIDTH)
-            UNROLL for (int v = 0; v < VECTORS; v++)
-                to[p * VECTORS + v] = READ_B(row + v * LANES);
+            FOR(v, VECTORS) to[p * VECTORS + v] = LOAD_LANES_B(row + v * LANES);
         else
             for (int c = 0; c < WIDTH; c++)
                 ((float *)(to + p * VECTORS))[c] = c < columns ? LOAD_B(row, c) : 0.0f;
     }
 }
 
-// The same from n x k: squares of LANES are transposed in rounds that interleave the first half with the second. Columns
-// past the last are read as the last.
-FUNCTION void pack_columns(vec *to, __global const STORAGE_B *b, ulong ldb, int depth, int columns)
+// The same from n x k: squares of LANES are transposed. Columns past the last are read as the last.
+FUNCTION void pack_columns(FLOATS *to, __global const STORAGE_B *b, ulong ldb, int depth, int columns)
 {
     for (int v = 0; v < VECTORS; v++) {
         int p = 0;
         for (; p + LANES <= depth; p += LANES) {
-            vec t[LANES], u[LANES];
-            UNROLL for (int i = 0; i < LANES; i++) {
+            FLOATS t[LANES];
+            FOR(i, LANES)
+            {
                 __global const STORAGE_B *column = b + min(v * LANES + i, columns - 1) * ldb + p;
                 PREFETCH(column + AHEAD_B, 0);
-                t[i] = READ_B(column);
+                t[i] = LOAD_LANES_B(column);
             }
-            UNROLL for (int round = 1; round < LANES; round *= 2) {
-                UNROLL for (int i = 0; i < LANES / 2; i++) {
-                    const vec x = t[i], y = t[i + LANES / 2];
-                    u[2 * i].even = x.lo;
-                    u[2 * i].odd = y.lo;
-                    u[2 * i + 1].even = x.hi;
-                    u[2 * i + 1].odd = y.hi;
-                }
-                UNROLL for (int i = 0; i < LANES; i++)
-                    t[i] = u[i];
-            }
-            UNROLL for (int i = 0; i < LANES; i++)
-                to[(p + i) * VECTORS + v] = t[i];
+            transpose(t);
+            FOR(i, LANES) to[(p + i) * VECTORS + v] = t[i];
         }
         for (; p < depth; p++)
             for (int i = 0; i < LANES; i++)
@@ -91,47 +61,44 @@ FUNCTION void copy_rows(float *to, __global const STORAGE *a, ulong lda, int dep
         __global const STORAGE *row = a + min(i, count - 1) * lda;
         int p = 0;
         for (; p + LANES <= depth; p += LANES)
-            *(vec *)(to + p) = READ(row + p);
+            *(FLOATS *)(to + p) = LOAD_LANES(row + p);
         for (; p < depth; p++)
             to[p] = LOAD(row, p);
     }
 }
 
 // `count` rows of C, `columns` wide: alpha left right + shift + beta C.
-FUNCTION void multiply(const float *left, const vec *right, int depth, float alpha, const vec *shift, float beta,
+FUNCTION void multiply(const float *left, const FLOATS *right, int depth, float alpha, const FLOATS *shift, float beta,
                        __global float *c, ulong ldc, int count, int columns)
 {
-    vec acc[ROWS][VECTORS], tile[ROWS * VECTORS];
-    UNROLL for (int i = 0; i < ROWS; i++)
-        UNROLL for (int v = 0; v < VECTORS; v++)
-            acc[i][v] = 0;
+    FLOATS acc[ROWS][VECTORS], tile[ROWS * VECTORS];
+    FOR(i, ROWS) FOR(v, VECTORS) acc[i][v] = 0;
     for (int i = 0; i < count; i++)
-        UNROLL for (int v = 0; v < VECTORS; v++)
-            PREFETCH(c + i * ldc + v * LANES, 1);
+        FOR(v, VECTORS) PREFETCH(c + i * ldc + v * LANES, 1);
 
     for (int p = 0; p < depth; p++, right += VECTORS, left++) {
-        vec r[VECTORS];
-        UNROLL for (int v = 0; v < VECTORS; v++) {
+        FLOATS r[VECTORS];
+        FOR(v, VECTORS)
+        {
             PREFETCH(right + AHEAD_RIGHT * VECTORS + v, 0);
             r[v] = right[v];
         }
-        UNROLL for (int i = 0; i < ROWS; i++) {
-            const vec l = (vec)(left[i * PITCH]);
-            UNROLL for (int v = 0; v < VECTORS; v++)
-                acc[i][v] = fma(l, r[v], acc[i][v]);
+        FOR(i, ROWS)
+        {
+            const FLOATS l = (FLOATS)(left[i * PITCH]);
+            FOR(v, VECTORS) acc[i][v] = fma(l, r[v], acc[i][v]);
         }
     }
 
-    UNROLL for (int i = 0; i < ROWS; i++)
-        UNROLL for (int v = 0; v < VECTORS; v++)
-            tile[i * VECTORS + v] = fma((vec)alpha, acc[i][v], shift[v]);
+    FOR(i, ROWS) FOR(v, VECTORS) tile[i * VECTORS + v] = fma((FLOATS)alpha, acc[i][v], shift[v]);
     for (int i = 0; i < count; i++, c += ldc) {
         if (columns >= WIDTH) {
-            UNROLL for (int v = 0; v < VECTORS; v++) {
-                vec sum = tile[i * VECTORS + v];
+            FOR(v, VECTORS)
+            {
+                FLOATS sum = tile[i * VECTORS + v];
                 if (beta != 0.0f)
-                    sum = fma((vec)beta, load(v, c), sum);
-                store(sum, v, c);
+                    sum = fma((FLOATS)beta, CA_LANES(vload)(v, c), sum);
+                CA_LANES(vstore)(sum, v, c);
             }
         } else {
             const float *sum = (const float *)(tile + i * VECTORS);
@@ -155,11 +122,11 @@ void gemm_lanes(ulong m, ulong n, ulong k, int transpose_b, float alpha, float b
     b += b_offset + batch * b_stride + (transpose_b ? first_column * ldb : first_column);
     c += c_offset + batch * c_stride + first_column;
 
-    vec right[PANELS * DEPTH * VECTORS], left[ROWS * PITCH / LANES], shift[PANELS * VECTORS];
+    FLOATS right[PANELS * DEPTH * VECTORS], left[ROWS * PITCH / LANES], shift[PANELS * VECTORS];
     for (ulong start = 0; start < k || start == 0; start += step) {
         const int depth = (int)min((ulong)step, k - start);
         for (int x = 0; x < columns; x += WIDTH) {
-            vec *panel = right + x * (DEPTH / LANES);
+            FLOATS *panel = right + x * (DEPTH / LANES);
             if (transpose_b)
                 pack_columns(panel, b + x * ldb + start, ldb, depth, columns - x);
             else

@@ -47,8 +47,11 @@ static clattn_status create(const ca_variant *row, clattn_context *context, cons
              row->queries, t.keys, t.columns, row->keys, problem->desc.keep, problem->desc.softcap != 0);
     *workspace_bytes = 0;
     return ca_fused_create(
-        &(ca_fused_kernel){
-            { "attention/vectors.cl", "attention/lanes.cl" }, "lanes", options, row->queries * t.lanes, 1 },
+        &(ca_fused_kernel){ { "base/vectors.cl", "attention/vectors.cl", "attention/lanes.cl" },
+                            "lanes",
+                            options,
+                            row->queries * t.lanes,
+                            1 },
         context, problem, state);
 }
 

@@ -81,13 +81,10 @@ static void destroy(void *state)
 static clattn_status create(const ca_variant *row, clattn_context *context, const ca_problem *problem,
                             void **state, size_t *workspace_bytes)
 {
-    static const char *const sources[] = { "attention/params.h",
-                                           "base/types.cl",
-                                           "attention/rows.cl",
-                                           "attention/score.cl",
-                                           "attention/vectors.cl",
-                                           "attention/split.cl",
-                                           NULL };
+    static const char *const sources[] = { "attention/params.h", "base/types.cl",
+                                           "attention/rows.cl",  "attention/score.cl",
+                                           "base/vectors.cl",    "attention/vectors.cl",
+                                           "attention/split.cl", NULL };
     *state = NULL;
     split_state *s = calloc(1, sizeof *s);
     if (!s)

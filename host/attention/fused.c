@@ -17,13 +17,10 @@ typedef struct fused_state {
 clattn_status ca_fused_create(const ca_fused_kernel *kernel, clattn_context *context,
                               const ca_problem *problem, void **state)
 {
-    const char *const sources[] = { "attention/params.h",
-                                    "base/types.cl",
-                                    "attention/rows.cl",
-                                    "attention/score.cl",
-                                    kernel->source[0],
-                                    kernel->source[1],
-                                    NULL };
+    const char *const sources[] = { "attention/params.h", "base/types.cl",
+                                    "attention/rows.cl",  "attention/score.cl",
+                                    kernel->source[0],    kernel->source[1],
+                                    kernel->source[2],    NULL };
     *state = NULL;
     fused_state *s = calloc(1, sizeof *s);
     if (!s)

@@ -40,7 +40,7 @@ static void destroy(void *made)
 static clattn_status create(clattn_context *context, clattn_dtype a, clattn_dtype b, void **made)
 {
     *made = NULL;
-    static const char *const sources[] = { "base/types.cl", "gemm/lanes.cl", NULL };
+    static const char *const sources[] = { "base/types.cl", "base/vectors.cl", "gemm/lanes.cl", NULL };
     const cl_uint native = context->device.info.float_width;
     state *s = calloc(1, sizeof *s);
     if (!s)

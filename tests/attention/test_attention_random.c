@@ -9,14 +9,16 @@
 typedef struct build {
     int64_t d_qk, d_v;
     clattn_dtype dtype;
-    bool bias;
+    bool keep, softcap, bias;
     clattn_dtype bias_dtype;
 } build;
 
 static const build BUILDS[] = {
-    { 8, 8, CLATTN_F32, false, CLATTN_F32 }, { 8, 8, CLATTN_F32, true, CLATTN_F32 },
-    { 8, 8, CLATTN_F16, false, CLATTN_F32 }, { 8, 8, CLATTN_BF16, true, CLATTN_BF16 },
-    { 7, 65, CLATTN_F32, true, CLATTN_F16 },
+    { 8, 8, CLATTN_F32, true, false, false, CLATTN_F32 },
+    { 8, 8, CLATTN_F32, false, true, true, CLATTN_F32 },
+    { 8, 8, CLATTN_F16, false, false, false, CLATTN_F32 },
+    { 8, 8, CLATTN_BF16, true, true, true, CLATTN_BF16 },
+    { 7, 65, CLATTN_F32, true, false, true, CLATTN_F16 },
 };
 
 static bool chance(ct_random *random, int64_t percent)
@@ -62,14 +64,14 @@ static void make(ct_case *c, ct_random *random, const build *b)
     c->desc.bias_dtype = b->bias_dtype;
     c->desc.scale =
         chance(random, 70) ? (float)NAN : (float)(ct_random_normal(random) * 0.7 / sqrt((double)b->d_qk));
-    c->desc.softcap = chance(random, 25) ? 0.5f + (float)ct_random_int(random, 0, 40) * 0.25f : 0;
+    c->desc.softcap = b->softcap ? 0.5f + (float)ct_random_int(random, 0, 40) * 0.25f : 0;
     c->desc.causal = chance(random, 40);
     c->desc.alignment = chance(random, 30) ? CLATTN_TOP_LEFT : CLATTN_BOTTOM_RIGHT;
     if (chance(random, 30)) {
         c->desc.window_left = window(random);
         c->desc.window_right = window(random);
     }
-    c->desc.keep = chance(random, 40);
+    c->desc.keep = b->keep;
     c->keep_share = chance(random, 30) ? 0.05 : 0.8;
     c->hidden_bias_share = chance(random, 50) ? 0.15 : 0;
     broadcast(random, c->keep_extent);
