@@ -28,12 +28,12 @@ static int64_t padded(int64_t queries, int64_t size)
 static bool refuse(const ca_variant *row, const clattn_context *context, const ca_problem *problem,
                    char reason[CLATTN_TEXT_BYTES])
 {
-    const int64_t lanes = tile_of(context, row->queries).lanes, queries = problem->desc.len_q;
-    const int64_t two = padded(queries, 2 * lanes), three = padded(queries, 3 * lanes);
-    if (row->queries != 2 || two + two / 16 < three)
+    const int64_t queries = problem->desc.len_q, lanes = tile_of(context, row->queries).lanes;
+    const int64_t two = 2 * lanes, three = 3 * lanes, by_two = padded(queries, two);
+    if (row->queries != 2 || by_two + by_two / 16 < padded(queries, three))
         return false;
     snprintf(reason, CLATTN_TEXT_BYTES, "%lld queries fill tiles of %lld as well as its %lld",
-             (long long)queries, (long long)(3 * lanes), (long long)(2 * lanes));
+             (long long)queries, (long long)three, (long long)two);
     return true;
 }
 

@@ -354,9 +354,8 @@ static void names_of_rows_are_unique_and_end_in_null(void **state)
 static void every_row_takes_something(void **state)
 {
     (void)state;
-    const int64_t sizes[][3] = {
-        { 16, 40, 64 }, { 64, 64, 64 }, { 40, 20, 200 }, { 16, 16, 16 }, { 3, 5, 8 }, { 1, 40, 64 }
-    };
+    const int64_t sizes[][3] = { { 16, 40, 64 }, { 64, 64, 64 }, { 40, 20, 200 },
+                                 { 16, 16, 16 }, { 3, 5, 8 },    { 1, 40, 64 } };
     for (size_t row = 0; clattn_kernel_name(row); row++) {
         bool taken = false;
         for (size_t n = 0; n < sizeof sizes / sizeof *sizes && !taken; n++) {
