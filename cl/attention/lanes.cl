@@ -36,6 +36,17 @@ FUNCTION const float *convert_rows(__global const STORAGE *x, long stride, int n
 }
 #endif
 
+static inline void add_products(ROW_SPACE float *const row[KEYS], int d, const FLOATS *Qt, FLOATS a[KEYS][VECTORS])
+{
+    FLOATS q[VECTORS];
+    FOR(v, VECTORS) q[v] = Qt[d * VECTORS + v];
+    FOR(i, KEYS)
+    {
+        const FLOATS b = (FLOATS)(row[i][d]);
+        FOR(v, VECTORS) a[i][v] = fma(b, q[v], a[i][v]);
+    }
+}
+
 // Scores of n keys into S, and their lane-wise maximum. Rows past the last key are read as the last key.
 static inline void multiply_keys(ROW_SPACE float *k, long stride, int n, const FLOATS *Qt, FLOATS *S, FLOATS top[VECTORS])
 {
@@ -48,15 +59,10 @@ static inline void multiply_keys(ROW_SPACE float *k, long stride, int n, const F
             FOR(v, VECTORS) a[i][v] = 0;
         }
 #pragma unroll 4
-        for (int d = 0; d < D; d++) {
-            FLOATS q[VECTORS];
-            FOR(v, VECTORS) q[v] = Qt[d * VECTORS + v];
-            FOR(i, KEYS)
-            {
-                const FLOATS b = (FLOATS)(row[i][d]);
-                FOR(v, VECTORS) a[i][v] = fma(b, q[v], a[i][v]);
-            }
-        }
+        for (int d = 0; d < D / 4 * 4; d++)
+            add_products(row, d, Qt, a);
+        for (int d = D / 4 * 4; d < D; d++)
+            add_products(row, d, Qt, a);
         FOR(i, KEYS)
         {
             FOR(v, VECTORS)

@@ -24,7 +24,7 @@ typedef struct ca_params {
     ca_i64 keep_column, bias_column; // 1, or 0 where one column serves all keys
     ca_i64 sinks_offset, rows_q_offset, rows_kv_offset;
     ca_i64 total_q, total_kv; // packed rows in all
-    ca_i32 batch, heads_q, group, len_q, len_kv;
+    ca_i32 heads_q, group, len_q, len_kv;
     ca_i32 packed;                  // rows_q and rows_kv hold cu_seqlens
     ca_i32 has_rows_q, has_rows_kv; // otherwise: whether they hold lengths
     ca_i32 has_keep, has_sinks, has_lse;
