@@ -188,14 +188,14 @@ FUNCTION void add_masks(const ca_params *p, __global const uchar *keep, __global
 #pragma nounroll
     for (int v = 0; v < VECTORS; v++)
         for (int j = 0; j < n; j += LANES) {
-            FLOATS t[LANES];
+            FLOATS t[LANES], add[LANES];
 #pragma nounroll
             for (int i = 0; i < LANES; i++)
                 t[i] = mask_row(p, keep, bias, b, h, first + min(v * LANES + i, rows - 1), j0 + j, n - j);
-            transpose(t);
+            transpose(t, add, 1);
             for (int c = 0; c < min(LANES, n - j); c++) {
                 FLOATS *s = S + (j + c) * VECTORS + v;
-                *s = t[c] == -INFINITY ? t[c] : *s + t[c];
+                *s = add[c] == -INFINITY ? add[c] : *s + add[c];
             }
         }
 }
@@ -236,8 +236,7 @@ void lanes(const ca_params p, __global const STORAGE *restrict q, __global const
                 const int row = first + min(v * LANES + i, rows - 1);
                 t[i] = load_row(q + ca_at(&p.q, b, h, r.first_q + row) + d, D - d) * p.scale;
             }
-            transpose(t);
-            FOR(c, LANES) Qt[(d + c) * VECTORS + v] = t[c];
+            transpose(t, Qt + d * VECTORS + v, VECTORS);
         }
         for (int i = 0; i < LANES; i++) {
             const int row = first + min(v * LANES + i, rows - 1);
@@ -318,12 +317,12 @@ void lanes(const ca_params p, __global const STORAGE *restrict q, __global const
         const FLOATS inverse = total[v] == 0.0f ? (FLOATS)(0.0f) : 1.0f / total[v];
         const int count = min(LANES, rows - v * LANES);
         for (int e = 0; e < DV; e += LANES) {
-            FLOATS t[LANES];
+            FLOATS t[LANES], y[LANES];
             FOR(c, LANES) t[c] = Ot[(e + c) * VECTORS + v] * inverse;
-            transpose(t);
+            transpose(t, y, 1);
 #pragma nounroll
             for (int i = 0; i < count; i++)
-                store_row(t[i], out + ca_at(&p.out, b, h, r.first_q + first + v * LANES + i) + e, DV - e);
+                store_row(y[i], out + ca_at(&p.out, b, h, r.first_q + first + v * LANES + i) + e, DV - e);
         }
         if (p.has_lse)
             for (int i = 0; i < count; i++) {

@@ -32,19 +32,38 @@
     }
 LOAD_ROW(load_row, STORAGE, LOAD_LANES, LOAD)
 
-// LANES x LANES, in rounds of interleaving the first half with the second.
-FUNCTION void transpose(FLOATS t[LANES])
+// y[c * step] = column c of LANES x LANES numbers, row by row in x. Fours of a row are read from memory, so that each of four
+// vectors has four columns of a quarter of the rows; two rounds of parting even lanes from odd ones sort them by column.
+#define CA_FOUR(row) vload4(m, (const float *)(x + (row)))
+#if LANES == 16
+#define CA_FOURS(row) (float16)(CA_FOUR(row), CA_FOUR((row) + 1), CA_FOUR((row) + 2), CA_FOUR((row) + 3))
+#elif LANES == 8
+#define CA_FOURS(row) (float8)(CA_FOUR(row), CA_FOUR((row) + 1))
+#else
+#define CA_FOURS(row) CA_FOUR(row)
+#endif
+FUNCTION void transpose(const FLOATS x[LANES], FLOATS *y, int step)
 {
-    FOR(round, LANES == 16 ? 4 : LANES == 8 ? 3 : 2)
+    FOR(m, LANES / 4)
     {
-        FLOATS u[LANES];
-        FOR(i, LANES / 2)
+        FLOATS a[4], b[4];
+        FOR(i, 4) a[i] = CA_FOURS(LANES / 4 * i);
+        FOR(i, 2)
         {
-            u[2 * i].even = t[i].lo;
-            u[2 * i].odd = t[i + LANES / 2].lo;
-            u[2 * i + 1].even = t[i].hi;
-            u[2 * i + 1].odd = t[i + LANES / 2].hi;
+            b[i].lo = a[2 * i].even;
+            b[i].hi = a[2 * i + 1].even;
+            b[i + 2].lo = a[2 * i].odd;
+            b[i + 2].hi = a[2 * i + 1].odd;
         }
-        FOR(i, LANES) t[i] = u[i];
+        FOR(i, 2)
+        {
+            FLOATS even, odd;
+            even.lo = b[2 * i].even;
+            even.hi = b[2 * i + 1].even;
+            odd.lo = b[2 * i].odd;
+            odd.hi = b[2 * i + 1].odd;
+            y[(4 * m + i) * step] = even;
+            y[(4 * m + i + 2) * step] = odd;
+        }
     }
 }

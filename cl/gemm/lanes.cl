@@ -45,8 +45,7 @@ FUNCTION void pack_columns(FLOATS *to, __global const STORAGE_B *b, ulong ldb, i
                 PREFETCH(column + AHEAD_B, 0);
                 t[i] = LOAD_LANES_B(column);
             }
-            transpose(t);
-            FOR(i, LANES) to[(p + i) * VECTORS + v] = t[i];
+            transpose(t, to + p * VECTORS + v, VECTORS);
         }
         for (; p < depth; p++)
             for (int i = 0; i < LANES; i++)
