@@ -5,139 +5,60 @@
 //      +------------------------+             no shuffle but to transpose Q, O and a mask
 //   q  |  Qt  [D]               |
 //      +------------------------+
-//   k  |  S   [BLOCK] keys      |  <- KEYS x VECTORS in registers, K read as it lies and broadcast
+//   k  |  S   [BLOCK] keys      |  <- TILE x VECTORS in registers, K read as it lies and broadcast
 //      +------------------------+
-//   v  |  Ot  [DV]              |  <- up to COLUMNS x VECTORS in registers, V read as it lies and broadcast
+//   v  |  Ot  [DV]              |  <- TILE x VECTORS in registers, V read as it lies and broadcast
 //      +------------------------+
 //
-// Needs, beside what vectors.cl does: D, DV (head sizes), VECTORS, KEYS, COLUMNS, BLOCK (keys per block, a multiple of KEYS).
-#if !defined(D) || !defined(DV) || !defined(VECTORS) || !defined(KEYS) || !defined(COLUMNS) || !defined(BLOCK)
-#error "D, DV, VECTORS, KEYS, COLUMNS and BLOCK must be defined"
-#endif
-
+// After lanes_products.cl, whose products it calls.
 #define QUERIES (LANES * VECTORS)
 #define DEPTH (D > DV ? D : DV)
 
-// Rows of K and V are read in place when they are f32; other types are converted block by block.
-#if CA_IS(TYPE) == CA_IS_F32
-#define ROW_SPACE __global const
-#define AS_ROWS(tensor, stride, n, columns, scratch) (tensor)
-#define ROW_STRIDE(stride, columns) (stride)
-#else
-#define ROW_SPACE const
-#define AS_ROWS(tensor, stride, n, columns, scratch) convert_rows(tensor, stride, n, columns, scratch)
-#define ROW_STRIDE(stride, columns) PAD(columns)
-FUNCTION const float *convert_rows(__global const STORAGE *x, long stride, int n, int columns, float *scratch)
+// S = weights, from scores; gives their sum, by sixteens so that rounding does not pile up. `hide` gives hidden keys
+// their own weight.
+static inline FLOATS weigh(const bool hide, int n, FLOATS *S, FLOATS top)
 {
-    for (int j = 0; j < n; j++)
-        for (int c = 0; c < columns; c += LANES)
-            CA_LANES(vstore)(load_row(x + j * stride + c, columns - c), 0, scratch + j * PAD(columns) + c);
-    return scratch;
-}
-#endif
-
-static inline void add_products(ROW_SPACE float *const row[KEYS], int d, const FLOATS *Qt, FLOATS a[KEYS][VECTORS])
-{
-    FLOATS q[VECTORS];
-    FOR(v, VECTORS) q[v] = Qt[d * VECTORS + v];
-    FOR(i, KEYS)
-    {
-        const FLOATS b = (FLOATS)(row[i][d]);
-        FOR(v, VECTORS) a[i][v] = fma(b, q[v], a[i][v]);
-    }
-}
-
-// Scores of n keys into S, and their lane-wise maximum. Rows past the last key are read as the last key.
-static inline void multiply_keys(ROW_SPACE float *k, long stride, int n, const FLOATS *Qt, FLOATS *S, FLOATS top[VECTORS])
-{
-    for (int j = 0; j < n; j += KEYS) {
-        ROW_SPACE float *row[KEYS];
-        FLOATS a[KEYS][VECTORS];
-        FOR(i, KEYS)
-        {
-            row[i] = k + min(j + i, n - 1) * stride;
-            FOR(v, VECTORS) a[i][v] = 0;
-        }
-#pragma unroll 4
-        for (int d = 0; d < D / 4 * 4; d++)
-            add_products(row, d, Qt, a);
-        for (int d = D / 4 * 4; d < D; d++)
-            add_products(row, d, Qt, a);
-        FOR(i, KEYS)
-        {
-            FOR(v, VECTORS)
-            {
-                S[(j + i) * VECTORS + v] = a[i][v];
-                top[v] = a[i][v] > top[v] ? a[i][v] : top[v];
-            }
-        }
-    }
-}
-
-// S = weights, from scores, and their sum, by sixteens so that rounding does not pile up. `hide` gives hidden keys their
-// own weight.
-static inline void weigh(bool hide, int n, FLOATS *S, const FLOATS top[VECTORS], FLOATS sum[VECTORS])
-{
+    FLOATS sum = 0;
     for (int j0 = 0; j0 < n; j0 += 16) {
-        FLOATS part[VECTORS];
-        FOR(v, VECTORS) part[v] = 0;
+        FLOATS part = 0;
+#pragma unroll 2
         for (int j = j0; j < min(j0 + 16, n); j++) {
-            FOR(v, VECTORS)
-            {
-                const FLOATS s = S[j * VECTORS + v];
-                FLOATS w = EXP(s - top[v]);
-                if (hide)
-                    w = s == -INFINITY ? (FLOATS)(CA_HIDDEN_WEIGHT) : w;
-                S[j * VECTORS + v] = w;
-                part[v] += w;
-            }
+            const FLOATS s = S[j * VECTORS];
+            FLOATS w = EXP(s - top);
+            if (hide)
+                w = s == -INFINITY ? (FLOATS)(CA_HIDDEN_WEIGHT) : w;
+            S[j * VECTORS] = w;
+            part += w;
         }
-        FOR(v, VECTORS) sum[v] += part[v];
+        sum += part;
     }
+    return sum;
+}
+FUNCTION FLOATS weigh_all(int n, FLOATS *S, FLOATS top)
+{
+    return weigh(false, n, S, top);
+}
+FUNCTION FLOATS weigh_visible(int n, FLOATS *S, FLOATS top)
+{
+    return weigh(true, n, S, top);
 }
 
-// Ot = Ot * shrink + V^T S for `count` columns of V.
-static inline void multiply_values(const int count, ROW_SPACE float *x, long stride, int n, const FLOATS *S,
-                                   const FLOATS shrink[VECTORS], FLOATS *Ot)
-{
-    FLOATS a[COLUMNS][VECTORS];
-    FOR(i, count) FOR(v, VECTORS) a[i][v] = Ot[i * VECTORS + v] * shrink[v];
-#pragma unroll 4
-    for (int j = 0; j < n; j++) {
-        FLOATS w[VECTORS];
-        FOR(v, VECTORS) w[v] = S[j * VECTORS + v];
-        ROW_SPACE float *row = x + j * stride;
-        FOR(i, count)
-        {
-            const FLOATS b = (FLOATS)(row[i]);
-            FOR(v, VECTORS) a[i][v] = fma(b, w[v], a[i][v]);
-        }
-    }
-    FOR(i, count) FOR(v, VECTORS) Ot[i * VECTORS + v] = a[i][v];
-}
-
-// All columns: as few tiles as COLUMNS allows, all of WIDE columns or one less.
-#define TILES ((DV + COLUMNS - 1) / COLUMNS)
-#define WIDE ((DV + TILES - 1) / TILES)
-#define WIDE_TILES (DV - TILES * (WIDE - 1))
-static inline void multiply_all_values(ROW_SPACE float *x, long stride, int n, const FLOATS *S,
-                                       const FLOATS shrink[VECTORS], FLOATS *Ot)
-{
-    for (int e = 0; e < WIDE_TILES * WIDE; e += WIDE)
-        multiply_values(WIDE, x + e, stride, n, S, shrink, Ot + e * VECTORS);
-#if WIDE_TILES < TILES
-    for (int e = WIDE_TILES * WIDE; e < DV; e += WIDE - 1)
-        multiply_values(WIDE - 1, x + e, stride, n, S, shrink, Ot + e * VECTORS);
-#endif
-}
+// A product for as many vectors as there are.
+#define BY_WIDTH(function, ...)               \
+    if (vectors == 3)                         \
+        CA_PASTE(function, _3)(__VA_ARGS__);  \
+    else if (vectors == 2)                    \
+        CA_PASTE(function, _2)(__VA_ARGS__);  \
+    else                                      \
+        CA_PASTE(function, _1)(__VA_ARGS__)
 
 // The same, slowly, for a block with hidden keys whose values are not all finite: hidden ones are selected away.
-FUNCTION void multiply_values_guarded(ROW_SPACE float *x, long stride, int n, const FLOATS *S,
-                                           const FLOATS shrink[VECTORS], FLOATS *Ot)
+FUNCTION void multiply_values_guarded(int vectors, ROW_SPACE float *x, long stride, int n, const FLOATS *S,
+                                      const FLOATS *shrink, FLOATS *Ot)
 {
     for (int e = 0; e < DV; e++) {
 #pragma nounroll
-        for (int v = 0; v < VECTORS; v++) {
+        for (int v = 0; v < vectors; v++) {
             FLOATS a = Ot[e * VECTORS + v] * shrink[v];
             for (int j = 0; j < n; j++) {
                 const FLOATS w = S[j * VECTORS + v];
@@ -186,7 +107,7 @@ FUNCTION void add_masks(const ca_params *p, __global const uchar *keep, __global
                              int h, int first, int rows, int j0, int n, FLOATS *S)
 {
 #pragma nounroll
-    for (int v = 0; v < VECTORS; v++)
+    for (int v = 0; v * LANES < rows; v++)
         for (int j = 0; j < n; j += LANES) {
             FLOATS t[LANES], add[LANES];
 #pragma nounroll
@@ -226,9 +147,10 @@ void lanes(const ca_params p, __global const STORAGE *restrict q, __global const
 #if CA_IS(TYPE) != CA_IS_F32
     float scratch[BLOCK * PAD(DEPTH)];
 #endif
+    const int vectors = (rows + LANES - 1) / LANES;
     INTS from[VECTORS], to[VECTORS];
 #pragma nounroll
-    for (int v = 0; v < VECTORS; v++) {
+    for (int v = 0; v < vectors; v++) {
         for (int d = 0; d < D; d += LANES) {
             FLOATS t[LANES];
 #pragma nounroll
@@ -273,47 +195,49 @@ void lanes(const ca_params p, __global const STORAGE *restrict q, __global const
             continue;
         judged = judged || masks == MIXED;
 #endif
-        FLOATS old[VECTORS], shrink[VECTORS], sum[VECTORS], level[VECTORS];
+        FLOATS old[VECTORS], shrink[VECTORS];
         FOR(v, VECTORS) old[v] = top[v];
-        multiply_keys(AS_ROWS(k + j0 * p.k.row, p.k.row, n, D, scratch), ROW_STRIDE(p.k.row, D), n, Qt, S, top);
+        ROW_SPACE float *keys = AS_ROWS(k + j0 * p.k.row, p.k.row, n, D, scratch);
+        BY_WIDTH(multiply_keys, keys, ROW_STRIDE(p.k.row, D), n, Qt, S, top);
         if (judged) {
-            FOR(v, VECTORS) top[v] = old[v];
 #if SOFTCAP
-            for (int x = 0; x < n * VECTORS; x++)
-                S[x] = p.softcap * tanh(S[x] / p.softcap);
+            for (int v = 0; v < vectors; v++)
+                for (int j = 0; j < n; j++)
+                    S[j * VECTORS + v] = p.softcap * tanh(S[j * VECTORS + v] / p.softcap);
 #endif
 #if MASKED
             if (masks == MIXED)
                 add_masks(&p, keep, bias, b, h, first, rows, j0, n, S);
 #endif
-            for (int j = 0; j < n; j++)
-                FOR(v, VECTORS)
-                {
+#pragma nounroll
+            for (int v = 0; v < vectors; v++) {
+                FLOATS most = old[v];
+                for (int j = 0; j < n; j++) {
                     FLOATS x = S[j * VECTORS + v];
                     x = from[v] > j0 + j || to[v] < j0 + j ? (FLOATS)(-INFINITY) : x;
                     S[j * VECTORS + v] = x;
-                    top[v] = x > top[v] ? x : top[v];
+                    most = x > most ? x : most;
                 }
+                top[v] = most;
+            }
         }
-        FOR(v, VECTORS)
-        {
-            level[v] = top[v] == -INFINITY ? (FLOATS)(0.0f) : top[v];
-            shrink[v] = EXP(old[v] - level[v]);
-            sum[v] = 0;
+#pragma nounroll
+        for (int v = 0; v < vectors; v++) {
+            const FLOATS level = top[v] == -INFINITY ? (FLOATS)(0.0f) : top[v];
+            shrink[v] = EXP(old[v] - level);
+            total[v] = total[v] * shrink[v] + (judged ? weigh_visible(n, S + v, level) : weigh_all(n, S + v, level));
         }
-        weigh(judged, n, S, level, sum);
-        FOR(v, VECTORS) total[v] = total[v] * shrink[v] + sum[v];
 
         ROW_SPACE float *x = AS_ROWS(values + j0 * p.v.row, p.v.row, n, DV, scratch);
         const long stride = ROW_STRIDE(p.v.row, DV);
         if (judged && !all_finite(x, stride, n))
-            multiply_values_guarded(x, stride, n, S, shrink, Ot);
+            multiply_values_guarded(vectors, x, stride, n, S, shrink, Ot);
         else
-            multiply_all_values(x, stride, n, S, shrink, Ot);
+            BY_WIDTH(multiply_values, x, stride, n, S, shrink, Ot);
     }
 
 #pragma nounroll
-    for (int v = 0; v < VECTORS; v++) {
+    for (int v = 0; v < vectors; v++) {
         const FLOATS inverse = total[v] == 0.0f ? (FLOATS)(0.0f) : 1.0f / total[v];
         const int count = min(LANES, rows - v * LANES);
         for (int e = 0; e < DV; e += LANES) {

@@ -58,7 +58,7 @@ FUNCTION void multiply_keys(__global const STORAGE *k, long stride, int n, const
 
 // O = O * shrink + w V for ROWS rows and n keys. `hide`: keys with the weight of a hidden one are passed over. `soon`, as
 // above: the keys of the next block.
-__attribute__((always_inline)) static void multiply_values(const bool hide, const int rows,
+INLINE void multiply_values(const bool hide, const int rows,
                                                            __global const STORAGE *values, long stride, int n,
                                                            const float *w, const float *shrink,
                                                            __global const STORAGE *soon, long soon_stride, FLOATS *O)

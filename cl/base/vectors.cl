@@ -11,6 +11,7 @@
 
 // Not inlined: PoCL makes several copies of a kernel, and these are compiled once for all of them.
 #define FUNCTION __attribute__((noinline)) static
+#define INLINE __attribute__((always_inline)) static
 
 // A hint that what `pointer` points to is soon read (0) or written (1), for compilers that know it.
 #if defined(__x86_64__) || defined(__aarch64__)

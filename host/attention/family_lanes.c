@@ -4,53 +4,31 @@
 
 #include <stdio.h>
 
-/* The register tile of keys or columns by `vectors` of queries: most of the 32 registers of AVX-512, of the
- * 16 of narrower ones. */
-typedef struct tile {
-    int lanes, keys, columns;
-} tile;
-
-static tile tile_of(const clattn_context *context, int vectors)
-{
-    const cl_uint width = context->device.info.float_width;
-    if (width >= 16)
-        return vectors == 3 ? (tile){ 16, 8, 8 } : (tile){ 16, 12, 13 };
-    const int lanes = width >= 8 ? 8 : 4;
-    return vectors == 3 ? (tile){ lanes, 4, 4 } : (tile){ lanes, 6, 6 };
-}
-
-static int64_t padded(int64_t queries, int64_t size)
-{
-    return (queries + size - 1) / size * size;
-}
-
-/* Two vectors load more per product than three: they are for lengths that fill their tiles better. */
 static bool refuse(const ca_variant *row, const clattn_context *context, const ca_problem *problem,
                    char reason[CLATTN_TEXT_BYTES])
 {
-    const int64_t queries = problem->desc.len_q, lanes = tile_of(context, row->queries).lanes;
-    const int64_t two = 2 * lanes, three = 3 * lanes, by_two = padded(queries, two);
-    if (row->queries != 2 || by_two + by_two / 16 < padded(queries, three))
-        return false;
-    snprintf(reason, CLATTN_TEXT_BYTES, "%lld queries fill tiles of %lld as well as its %lld",
-             (long long)queries, (long long)three, (long long)two);
-    return true;
+    (void)row, (void)context, (void)problem, (void)reason;
+    return false;
 }
 
 static clattn_status create(const ca_variant *row, clattn_context *context, const ca_problem *problem,
                             void **state, size_t *workspace_bytes)
 {
-    const tile t = tile_of(context, row->queries);
+    /* Accumulators are most of the 32 registers of AVX-512, or of the 16 of narrower vectors. */
+    const cl_uint width = context->device.info.float_width;
+    const int lanes = width >= 16 ? 16 : width >= 8 ? 8 : 4, accumulators = width >= 16 ? 24 : 12;
     char options[128];
     snprintf(options, sizeof options,
-             "-DLANES=%d -DVECTORS=%d -DKEYS=%d -DCOLUMNS=%d -DBLOCK=%d -DKEEP=%d -DSOFTCAP=%d", t.lanes,
-             row->queries, t.keys, t.columns, row->keys, problem->desc.keep, problem->desc.softcap != 0);
+             "-DLANES=%d -DVECTORS=%d -DACCUMULATORS=%d -DBLOCK=%d -DKEEP=%d -DSOFTCAP=%d", lanes,
+             row->queries, accumulators, row->keys, problem->desc.keep, problem->desc.softcap != 0);
     *workspace_bytes = 0;
     return ca_fused_create(
-        &(ca_fused_kernel){ { "base/vectors.cl", "attention/vectors.cl", "attention/lanes.cl" },
+        &(ca_fused_kernel){ { "base/vectors.cl", "attention/vectors.cl", "attention/lanes_products.cl",
+                              "attention/lanes_products.cl", "attention/lanes_products.cl",
+                              "attention/lanes.cl" },
                             "lanes",
                             options,
-                            row->queries * t.lanes,
+                            row->queries * lanes,
                             1 },
         context, problem, state);
 }

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct fused_state {
     ca_problem problem;
@@ -17,10 +18,10 @@ typedef struct fused_state {
 clattn_status ca_fused_create(const ca_fused_kernel *kernel, clattn_context *context,
                               const ca_problem *problem, void **state)
 {
-    const char *const sources[] = { "attention/params.h", "base/types.cl",
-                                    "attention/rows.cl",  "attention/score.cl",
-                                    kernel->source[0],    kernel->source[1],
-                                    kernel->source[2],    NULL };
+    enum { OWN = sizeof kernel->source / sizeof *kernel->source };
+    const char *sources[4 + OWN + 1] = { "attention/params.h", "base/types.cl", "attention/rows.cl",
+                                     "attention/score.cl" };
+    memcpy(sources + 4, kernel->source, sizeof kernel->source);
     *state = NULL;
     fused_state *s = calloc(1, sizeof *s);
     if (!s)

@@ -7,7 +7,7 @@
 
 /* How a family's kernel is made. */
 typedef struct ca_fused_kernel {
-    const char *source[3]; /* files below cl/, NULL after the last */
+    const char *source[6]; /* files below cl/, NULL after the last */
     const char *name;      /* of the kernel: params, q, k, v, out, lse, keep, bias, sinks, rows_q, rows_kv */
     const char *options;   /* -D for its tiles, beside TYPE, BIAS, D and DV */
     int64_t queries;       /* of a group */

@@ -13,13 +13,8 @@ const ca_variant ca_variants[] = {
     /* name, family, devices, float width, heads, len_q, queries, keys, gemm, why */
     { "split", &ca_family_split, CL_DEVICE_TYPE_CPU, 4, 1, 256, 16, 2, 32, NULL,
       "few queries: columns in SIMD lanes, keys cut into parts, read once for all heads that share them" },
-    { "lanes-1", &ca_family_lanes, CL_DEVICE_TYPE_CPU, 4, 1, 1024, 16, 1, 96, NULL,
-      "fused, queries in SIMD lanes; one float vector of them leaves no lane of a second idle" },
-    { "lanes-2", &ca_family_lanes, CL_DEVICE_TYPE_CPU, 4, 1, 1024, ANY_SIZE, 2, 96, NULL,
-      "fused, queries in SIMD lanes, two float vectors of them: lengths that would leave more of three "
-      "idle" },
-    { "lanes-3", &ca_family_lanes, CL_DEVICE_TYPE_CPU, 4, 1, 1024, ANY_SIZE, 3, 96, NULL,
-      "fused, queries in SIMD lanes, three float vectors of them" },
+    { "lanes", &ca_family_lanes, CL_DEVICE_TYPE_CPU, 4, 1, 1024, ANY_SIZE, 3, 96, NULL,
+      "fused, queries in SIMD lanes, three float vectors of them, or as few as the last queries need" },
     { "tiles-32", &ca_family_tiles, ANY_DEVICE, 1, 1, 128, ANY_SIZE, 32, 32, NULL,
       "fused, tiled in local memory; no GPU has measured it" },
     { "tiles-16", &ca_family_tiles, ANY_DEVICE, 1, 1, 256, ANY_SIZE, 16, 32, NULL,
