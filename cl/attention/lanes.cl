@@ -148,24 +148,25 @@ void lanes(const ca_params p, __global const STORAGE *restrict q, __global const
     float scratch[BLOCK * PAD(DEPTH)];
 #endif
     const int vectors = (rows + LANES - 1) / LANES;
-    INTS from[VECTORS], to[VECTORS];
+    q += ca_at(&p.q, b, h, r.first_q + first);
+    out += ca_at(&p.out, b, h, r.first_q + first);
 #pragma nounroll
-    for (int v = 0; v < vectors; v++) {
+    for (int v = 0; v < vectors; v++)
         for (int d = 0; d < D; d += LANES) {
             FLOATS t[LANES];
 #pragma nounroll
-            for (int i = 0; i < LANES; i++) {
-                const int row = first + min(v * LANES + i, rows - 1);
-                t[i] = load_row(q + ca_at(&p.q, b, h, r.first_q + row) + d, D - d) * p.scale;
+            for (int i = 0; i < LANES; i++)
+            {
+                const int row = min(v * LANES + i, rows - 1);
+                t[i] = load_row(q + row * p.q.row + d, D - d) * p.scale;
+                PREFETCH(out + row * p.out.row + d, 1);
             }
             transpose(t, Qt + d * VECTORS + v, VECTORS);
         }
-        for (int i = 0; i < LANES; i++) {
-            const int row = first + min(v * LANES + i, rows - 1);
-            ((int *)&from[v])[i] = ca_first_key(&p, &r, row);
-            ((int *)&to[v])[i] = ca_last_key(&p, &r, row);
-        }
-    }
+    // By position query i of the tile sees keys low + i to high + i, where there are such.
+    const long level = first + (p.top_left ? 0L : (long)r.len_kv - r.len_q);
+    const int low = p.left == CA_OPEN ? -QUERIES : (int)clamp(level - p.left, (long)-QUERIES, (long)r.len_kv);
+    const int high = p.right == CA_OPEN ? INT_MAX : (int)clamp(level + p.right, (long)-QUERIES, (long)r.len_kv);
     // Every query of the tile sees keys all_from .. all_to by position; none sees keys outside any_from .. any_to.
     const int last = first + rows - 1;
     const int all_from = ca_first_key(&p, &r, last), all_to = ca_last_key(&p, &r, first);
@@ -211,10 +212,12 @@ void lanes(const ca_params p, __global const STORAGE *restrict q, __global const
 #endif
 #pragma nounroll
             for (int v = 0; v < vectors; v++) {
+                const INTS i = v * LANES + CA_LANES(vload)(0, columns);
+                const INTS from = add_sat((INTS)low, i) - j0, to = add_sat((INTS)high, i) - j0;
                 FLOATS most = old[v];
                 for (int j = 0; j < n; j++) {
                     FLOATS x = S[j * VECTORS + v];
-                    x = from[v] > j0 + j || to[v] < j0 + j ? (FLOATS)(-INFINITY) : x;
+                    x = from > j || to < j ? (FLOATS)(-INFINITY) : x;
                     S[j * VECTORS + v] = x;
                     most = x > most ? x : most;
                 }
@@ -246,7 +249,7 @@ void lanes(const ca_params p, __global const STORAGE *restrict q, __global const
             transpose(t, y, 1);
 #pragma nounroll
             for (int i = 0; i < count; i++)
-                store_row(y[i], out + ca_at(&p.out, b, h, r.first_q + first + v * LANES + i) + e, DV - e);
+                store_row(y[i], out + (v * LANES + i) * p.out.row + e, DV - e);
         }
         if (p.has_lse)
             for (int i = 0; i < count; i++) {

@@ -43,7 +43,7 @@ FUNCTION void multiply_keys(__global const STORAGE *k, long stride, int n, const
     for (int j = 0; j < LANES; j++) {
         __global const STORAGE *row = k + min(j, n - 1) * stride;
         if (soon)
-            PREFETCH_ROW(soon + j * soon_stride, DV);
+            PREFETCH_ROW(soon + j * soon_stride, DV, 0);
         FLOATS a[ROWS];
         FOR(x, ROWS) a[x] = 0;
         FOR(c, VECTORS_D)
@@ -68,7 +68,7 @@ INLINE void multiply_values(const bool hide, const int rows,
     for (int j = 0; j < n; j++) {
         __global const STORAGE *row = values + j * stride;
         if (soon)
-            PREFETCH_ROW(soon + j * soon_stride, D);
+            PREFETCH_ROW(soon + j * soon_stride, D, 0);
         if (hide && ca_is_hidden(w[j]))
             continue;
         FOR(c, VECTORS_DV)

@@ -6,9 +6,9 @@
 
 #define MASKED (KEEP || HAS_BIAS)
 
-// A hint that `count` numbers from `pointer` on are soon read.
-#define PREFETCH_ROW(pointer, count) \
-    FOR(line, ((count) * (int)sizeof(STORAGE) + 63) / 64) PREFETCH((size_t)(pointer) + line * 64, 0)
+// A hint that `count` numbers from `pointer` on are soon read (0) or written (1).
+#define PREFETCH_ROW(pointer, count, writes) \
+    FOR(line, ((count) * (int)sizeof(STORAGE) + 63) / 64) PREFETCH((size_t)(pointer) + line * 64, writes)
 
 CA_EXP(FLOATS, INTS)
 #define EXP CA_PASTE(ca_exp_, FLOATS)
