@@ -122,7 +122,7 @@ static void wrong_usage_ends_with_2_and_one_line(void **state)
     } cases[] = {
         { "--workload base-51", "--workload base-51: unknown; the nearest is base-512" },
         { "--workload vit,,vit", "--workload : unknown" },
-        { "--kernel lanes-4", "--kernel lanes-4: unknown; the nearest is lanes-" },
+        { "--kernel lane", "--kernel lane: unknown; the nearest is lanes" },
         { "--seconds 0", "--seconds 0: more than 0 is wanted" },
         { "--tolerance -1", "--tolerance -1: at least 0 is wanted" },
         { "--fail-slower 5%", "--fail-slower needs --compare" },
