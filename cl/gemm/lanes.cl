@@ -12,7 +12,6 @@
 #endif
 #define WIDTH (LANES * VECTORS)
 #define PITCH (DEPTH + LANES) // rows of a power of two would meet in the cache
-#define AHEAD_RIGHT 8         // steps of k
 #define AHEAD_B 64            // elements
 
 #define STORAGE_B CA_PASTE(CA_STORAGE_, TYPE_B)
@@ -77,11 +76,7 @@ FUNCTION void multiply(const float *left, const FLOATS *right, int depth, float 
 
     for (int p = 0; p < depth; p++, right += VECTORS, left++) {
         FLOATS r[VECTORS];
-        FOR(v, VECTORS)
-        {
-            PREFETCH(right + AHEAD_RIGHT * VECTORS + v, 0);
-            r[v] = right[v];
-        }
+        FOR(v, VECTORS) r[v] = right[v];
         FOR(i, ROWS)
         {
             const FLOATS l = (FLOATS)(left[i * PITCH]);
