@@ -14,6 +14,7 @@
 #define PART (DV + 2)
 #define VECTORS_D (D / LANES)
 #define VECTORS_DV (DV / LANES)
+#define CHUNK (ROWS > 1 ? 4 : 8) // vectors of columns of ROWS rows that registers hold
 
 // Lane l of the result: the sum over the lanes of t[l].
 static inline FLOATS sum_lanes(FLOATS t[LANES])
@@ -56,36 +57,60 @@ FUNCTION void multiply_keys(__global const STORAGE *k, long stride, int n, const
     FOR(x, ROWS) s[x] = sum_lanes(t[x]);
 }
 
-// O = O * shrink + w V for ROWS rows and n keys. `hide`: keys with the weight of a hidden one are passed over. `soon`, as
-// above: the keys of the next block.
-INLINE void multiply_values(const bool hide, const int rows,
-                                                           __global const STORAGE *values, long stride, int n,
-                                                           const float *w, const float *shrink,
-                                                           __global const STORAGE *soon, long soon_stride, FLOATS *O)
+// O = O * shrink + w V for `count` vectors of columns of `rows` rows, n keys. `hide`: keys with the weight of a hidden one are
+// passed over. `soon`, as above: the keys of the next block.
+INLINE void multiply_columns(const bool hide, const int rows, const int count, __global const STORAGE *values, long stride,
+                             int n, const float *w, const float *shrink, __global const STORAGE *soon, long soon_stride,
+                             FLOATS *O)
 {
-    FLOATS a[ROWS][VECTORS_DV];
-    FOR(x, rows) FOR(c, VECTORS_DV) a[x][c] = O[x * VECTORS_DV + c] * shrink[x];
+    FLOATS a[ROWS][CHUNK];
+    FOR(x, rows) FOR(c, count) a[x][c] = O[x * VECTORS_DV + c] * shrink[x];
     for (int j = 0; j < n; j++) {
         __global const STORAGE *row = values + j * stride;
         if (soon)
-            PREFETCH_ROW(soon + j * soon_stride, D, 0);
+            PREFETCH_ROW(soon + j * soon_stride, count * LANES, 0);
         if (hide && ca_is_hidden(w[j]))
             continue;
-        FOR(c, VECTORS_DV)
+        FOR(c, count)
         {
             const FLOATS y = LOAD_LANES(row + c * LANES);
             FOR(x, rows) a[x][c] = fma(y, (FLOATS)(w[x * BLOCK + j]), a[x][c]);
         }
     }
-    FOR(x, rows) FOR(c, VECTORS_DV) O[x * VECTORS_DV + c] = a[x][c];
+    FOR(x, rows) FOR(c, count) O[x * VECTORS_DV + c] = a[x][c];
 }
 
+INLINE void multiply_values(const bool hide, const int rows, __global const STORAGE *values, long stride, int n,
+                            const float *w, const float *shrink, __global const STORAGE *soon, long soon_stride, FLOATS *O)
+{
+    for (int c = 0; c + CHUNK <= VECTORS_DV; c += CHUNK)
+        multiply_columns(hide, rows, CHUNK, values + c * LANES, stride, n, w, shrink,
+                         soon && c < VECTORS_D ? soon + c * LANES : NULL, soon_stride, O + c);
+#if VECTORS_DV % CHUNK
+    const int rest = VECTORS_DV / CHUNK * CHUNK;
+    multiply_columns(hide, rows, VECTORS_DV % CHUNK, values + rest * LANES, stride, n, w, shrink,
+                     soon && rest < VECTORS_D ? soon + rest * LANES : NULL, soon_stride, O + rest);
+#endif
+}
+
+// The lanes of x put together by `op`, which takes vectors of any width.
+#if LANES == 16
+#define FOURTH(op, x) op(op((x).lo.lo, (x).lo.hi), op((x).hi.lo, (x).hi.hi))
+#elif LANES == 8
+#define FOURTH(op, x) op((x).lo, (x).hi)
+#else
+#define FOURTH(op, x) (x)
+#endif
+#define ADD(a, b) ((a) + (b))
 static inline float largest(FLOATS x)
 {
-    float top = ((float *)&x)[0];
-    for (int i = 1; i < LANES; i++)
-        top = ((float *)&x)[i] > top ? ((float *)&x)[i] : top;
-    return top;
+    const float4 y = FOURTH(fmax, x);
+    return fmax(fmax(y.x, y.y), fmax(y.z, y.w));
+}
+static inline float sum_of(FLOATS x)
+{
+    const float4 y = FOURTH(ADD, x);
+    return (y.x + y.y) + (y.z + y.w);
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
@@ -161,12 +186,9 @@ void split(const ca_params p, __global const STORAGE *restrict q, __global const
                     CA_LANES(vstore)(e, g, w + (x0 + x) * BLOCK);
                     sum += e;
                 }
-                float all = 0;
-                for (int i = 0; i < LANES; i++)
-                    all += ((float *)&sum)[i];
                 top[x0 + x] = now;
                 shrink[x0 + x] = ca_exp_float(old - level);
-                total[x0 + x] = total[x0 + x] * shrink[x0 + x] + all;
+                total[x0 + x] = total[x0 + x] * shrink[x0 + x] + sum_of(sum);
             }
         }
         for (int x = 0; x < rows; x += judged ? 1 : ROWS) {

@@ -11,7 +11,7 @@
 
 const ca_variant ca_variants[] = {
     /* name, family, devices, float width, heads, len_q, queries, keys, gemm, why */
-    { "split", &ca_family_split, CL_DEVICE_TYPE_CPU, 4, 1, 256, 16, 2, 32, NULL,
+    { "split", &ca_family_split, CL_DEVICE_TYPE_CPU, 4, 1, 256, 16, 4, 32, NULL,
       "few queries: columns in SIMD lanes, keys cut into parts, read once for all heads that share them" },
     { "lanes", &ca_family_lanes, CL_DEVICE_TYPE_CPU, 4, 1, 1024, ANY_SIZE, 3, 96, NULL,
       "fused, queries in SIMD lanes, three float vectors of them, or as few as the last queries need" },
