@@ -4,13 +4,6 @@
 
 #include <stdio.h>
 
-static bool refuse(const ca_variant *row, const clattn_context *context, const ca_problem *problem,
-                   char reason[CLATTN_TEXT_BYTES])
-{
-    (void)row, (void)context, (void)problem, (void)reason;
-    return false;
-}
-
 static clattn_status create(const ca_variant *row, clattn_context *context, const ca_problem *problem,
                             void **state, size_t *workspace_bytes)
 {
@@ -22,15 +15,14 @@ static clattn_status create(const ca_variant *row, clattn_context *context, cons
              "-DLANES=%d -DVECTORS=%d -DACCUMULATORS=%d -DBLOCK=%d -DKEEP=%d -DSOFTCAP=%d", lanes,
              row->queries, accumulators, row->keys, problem->desc.keep, problem->desc.softcap != 0);
     *workspace_bytes = 0;
-    return ca_fused_create(
-        &(ca_fused_kernel){ { "base/vectors.cl", "attention/vectors.cl", "attention/lanes_products.cl",
-                              "attention/lanes_products.cl", "attention/lanes_products.cl",
-                              "attention/lanes.cl" },
-                            "lanes",
-                            options,
-                            row->queries * lanes,
-                            1 },
-        context, problem, state);
+    return ca_fused_create(&(ca_fused_kernel){ { "base/vectors.cl", "attention/vectors.cl",
+                                                 "attention/lanes_products.cl", "attention/lanes_products.cl",
+                                                 "attention/lanes_products.cl", "attention/lanes.cl" },
+                                               "lanes",
+                                               options,
+                                               row->queries * lanes,
+                                               1 },
+                           context, problem, state);
 }
 
-const ca_family ca_family_lanes = { refuse, create, ca_fused_destroy, ca_fused_enqueue };
+const ca_family ca_family_lanes = { NULL, create, ca_fused_destroy, ca_fused_enqueue };

@@ -20,7 +20,7 @@ clattn_status ca_fused_create(const ca_fused_kernel *kernel, clattn_context *con
 {
     enum { OWN = sizeof kernel->source / sizeof *kernel->source };
     const char *sources[4 + OWN + 1] = { "attention/params.h", "base/types.cl", "attention/rows.cl",
-                                     "attention/score.cl" };
+                                         "attention/score.cl" };
     memcpy(sources + 4, kernel->source, sizeof kernel->source);
     *state = NULL;
     fused_state *s = calloc(1, sizeof *s);

@@ -52,7 +52,7 @@ bool ca_variant_refuses(const ca_variant *row, const clattn_context *context, co
     else if (gemm_reason)
         snprintf(reason, CLATTN_TEXT_BYTES, "%s", gemm_reason);
     else
-        return row->family->refuse(row, context, problem, reason);
+        return row->family->refuse && row->family->refuse(row, context, problem, reason);
     return true;
 }
 

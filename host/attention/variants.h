@@ -10,7 +10,7 @@ typedef struct ca_variant ca_variant;
 /* How a kind of kernel works. */
 typedef struct ca_family {
     /* True, with the reason, when the row cannot do this problem on this device. Asked after the row's own
-     * limits. */
+     * limits; NULL: none. */
     bool (*refuse)(const ca_variant *row, const clattn_context *context, const ca_problem *problem,
                    char reason[CLATTN_TEXT_BYTES]);
     /* Builds kernels and allocates the workspace, its size to *workspace_bytes. */
