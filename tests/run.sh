@@ -159,26 +159,21 @@ sum_of() { # WORD of cmocka's summary lines in the file output
 
 export -f run_program sum_of
 
-# All test programs of a build on the implementation that the environment chooses; PLATFORM is what it must say of itself.
-run_tests() { # STAGE BUILD PLATFORM [LAUNCHER...]
-    local folder=$out/run/$1 stage=$1 build=$out/$2 platform=$3 seen file name names=()
-    shift 3
-    seen=$("$@" "$build/tools/clattn" probe 2>&1)
-    grep -qiF "$platform" <<<"$seen" || {
-        echo "no device of '$platform' with OCL_ICD_VENDORS=${OCL_ICD_VENDORS-}; clattn probe says: $seen"
-        return 1
-    }
-    rm -rf "$folder"
-    for file in tests/*/test_*.c; do
-        # Oclgrind looks into kernels, and is slow: what tests the host, or other shapes of the same kernels, is left out.
-        [[ $stage != oclgrind || ! $file =~ $HOST_OR_SHAPES ]] || continue
-        [[ $stage != lanes || $file == */test_attention_known.c ]] || continue
-        [[ $stage != tsan || $file == */test_attention_threads.c ]] || continue
-        names+=("$(basename "$file" .c)")
-    done
-    printf '%s\n' "${names[@]}" | xargs -P "$jobs" -I{} bash -c 'run_program "$@"' _ "$folder/{}" "$build/tests/{}" "$@"
-    local all_passed=0 all_failed=0 passed failed seconds
-    for name in "${names[@]}"; do
+# A device of PLATFORM is what the environment chooses.
+expect_platform() { # PROGRAM PLATFORM [LAUNCHER...]
+    local program=$1 platform=$2 seen
+    shift 2
+    seen=$("$@" "$program" probe 2>&1)
+    grep -qiF "$platform" <<<"$seen" && return
+    echo "no device of '$platform' with OCL_ICD_VENDORS=${OCL_ICD_VENDORS-}; clattn probe says: $seen"
+    return 1
+}
+
+# What run_program left in FOLDER/NAME, a line each, with the output of those that failed, and the sum.
+sum_up() { # FOLDER NAME...
+    local folder=$1 name all_passed=0 all_failed=0 passed failed seconds
+    shift
+    for name in "$@"; do
         passed=0 failed=1 seconds=0
         [ ! -e "$folder/$name/counts" ] || read -r passed failed seconds <"$folder/$name/counts"
         all_passed=$((all_passed + passed)) all_failed=$((all_failed + failed))
@@ -190,6 +185,33 @@ run_tests() { # STAGE BUILD PLATFORM [LAUNCHER...]
     done
     echo "$all_passed passed, $all_failed failed"
     [ $all_failed = 0 ]
+}
+
+# All test programs of a build on the implementation that the environment chooses.
+run_tests() { # STAGE BUILD PLATFORM [LAUNCHER...]
+    local folder=$out/run/$1 stage=$1 build=$out/$2 platform=$3 file names=()
+    shift 3
+    expect_platform "$build/tools/clattn" "$platform" "$@" || return 1
+    rm -rf "$folder"
+    for file in tests/*/test_*.c; do
+        # Oclgrind looks into kernels, and is slow: what tests the host, or other shapes of the same kernels, is left out.
+        [[ $stage != oclgrind || ! $file =~ $HOST_OR_SHAPES ]] || continue
+        [[ $stage != tsan || $file == */test_attention_threads.c ]] || continue
+        names+=("$(basename "$file" .c)")
+    done
+    printf '%s\n' "${names[@]}" | xargs -P "$jobs" -I{} bash -c 'run_program "$@"' _ "$folder/{}" "$build/tests/{}" "$@"
+    sum_up "$folder" "${names[@]}"
+}
+
+# The known cases with the kernels for float vectors of each width that CPUs have: NEON and SSE, AVX, AVX-512.
+run_widths() { # BUILD PLATFORM LAUNCHER...
+    local folder=$out/run/lanes build=$out/$1 platform=$2 widths=(4 8 16)
+    shift 2
+    expect_platform "$build/tools/clattn" "$platform" "$@" || return 1
+    rm -rf "$folder"
+    printf '%s\n' "${widths[@]}" | xargs -P "$jobs" -I{} env CLATTN_TEST_FLOAT_WIDTH={} \
+        bash -c 'run_program "$@"' _ "$folder/{}" "$build/tests/test_attention_known" "$@"
+    sum_up "$folder" "${widths[@]}"
 }
 
 # ---- All together --------------------------------------------------------------------------------------------------
@@ -222,8 +244,8 @@ OCL_ICD_VENDORS=/etc/OpenCL/vendors/rusticl.icd RUSTICL_ENABLE=llvmpipe CLATTN_T
     stage rusticl 'small tests on rusticl' run_tests rusticl gcc rusticl
 CLATTN_TEST_SIZE=tiny stage oclgrind 'tiny tests on Oclgrind: races, uninitialised reads' \
     run_tests oclgrind gcc oclgrind oclgrind --data-races --uninitialized --log report
-CLATTN_TEST_SIZE=tiny CLATTN_TEST_FLOAT_WIDTH=16 stage lanes 'kernels for float vectors on Oclgrind: stray accesses' \
-    run_tests lanes gcc oclgrind oclgrind --log report
+CLATTN_TEST_SIZE=tiny stage lanes 'kernels for float vectors of 4, 8 and 16 on Oclgrind: stray accesses' \
+    run_widths gcc oclgrind oclgrind --log report
 OCL_ICD_VENDORS=$pocl CLATTN_TEST_SIZE=small ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 \
     LSAN_OPTIONS=suppressions=$root/tests/leaks.supp:print_suppressions=0 \
     stage asan 'all tests with AddressSanitizer and UBSan on PoCL' run_tests asan asan 'Portable Computing Language'

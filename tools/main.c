@@ -28,7 +28,7 @@ static void print_help(FILE *to)
             "  CLATTN_VERBOSE    not empty: the library's log and whole build logs on stderr\n\n"
             "output files appear whole or not at all; where one is a symbolic link, the file behind it is\n"
             "replaced, and must be there\n\n"
-            "exit codes: 0 done, 1 failed, 2 wrong usage\n");
+            "exit codes: 0 done, 1 failed, 2 wrong usage, 4 bench --fail-slower found a case slower\n");
 }
 
 static int print_and_flush(void)
