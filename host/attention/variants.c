@@ -10,13 +10,16 @@
 #define ANY_SIZE INT64_MAX
 
 /* Measured with PoCL 3.1 on two AVX-512 cores of a shared Skylake, December 2026. What ideas gained there:
- *   lanes   blocks that nobody sees are left out, masks only where they differ: base-512c 2.3 times the best
- * peer transposes read fours of rows: bert-batch 1.06, diffusion-x 1.11 the last queries in fewer vectors:
- * bert-batch 1.06, vit 1.09 intervals of keys by vectors, O asked for early: 1.02 split   keys cut into parts
- * over the units: llama-decode from 1.7 to 10 GB/s four rows of grouped heads at once: llama-decode 1.15, in
- * f16 1.28, in bf16 1.26 What did not help: other tiles (12 x 2, 6 x 4), blocks of 48 to 216 keys, copies of
- * K or V in an order of their own, hints for K and V in lanes, operands broadcast by the multiply-add itself
- * (0.8). */
+ *
+ * - lanes: blocks that nobody sees left out, masks only where they differ: base-512c 2.3 times the best peer
+ * - lanes: transposes that read fours of rows: bert-batch 1.06, diffusion-x 1.11
+ * - lanes: the last queries in as few vectors as they fill: bert-batch 1.06, vit 1.09
+ * - lanes: intervals of keys by vectors, O asked for early: 1.02
+ * - split: keys cut into parts over the units: llama-decode from 1.7 to 10 GB/s
+ * - split: four rows of grouped heads at once: llama-decode 1.15, in f16 1.28, in bf16 1.26
+ *
+ * What did not help: other tiles (12 x 2, 6 x 4), blocks of 48 to 216 keys, copies of K or V in an order of
+ * their own, hints for K and V in lanes, operands broadcast by the multiply-add itself (0.8). */
 const ca_variant ca_variants[] = {
     /* name, family, devices, float width, heads, len_q, queries, keys, gemm, why */
     { "split", &ca_family_split, CL_DEVICE_TYPE_CPU, 4, 1, 256, 16, 4, 32, NULL,

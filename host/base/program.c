@@ -213,7 +213,8 @@ static clattn_status build(clattn_context *context, const char *const *sources, 
         status = ca_fail(CLATTN_OUT_OF_MEMORY, "no host memory to build %s", sources[0]);
         goto fail;
     }
-    snprintf(all_options, room, "-cl-std=CL1.2 %s", options);
+    /* Compilers warn of loops that they leave as they are, and PoCL says so on stderr. */
+    snprintf(all_options, room, "-cl-std=CL1.2 %s%s", context->kernel_dir ? "" : "-w ", options);
     for (; sources[count] != NULL; ++count) {
         if (count == MAX_SOURCES) {
             status =
