@@ -281,6 +281,8 @@ static const tool_option options[] = {
     { "--device", TOOL_TEXT, FIELD(device), "SELECTOR", "index of clattn probe, cpu, gpu, or part of a name",
       0 },
     { "--kernel", TOOL_TEXT, FIELD(kernel), "NAME", "this row of the attention table, or say why not", 0 },
+    { "--gemm", TOOL_TEXT, FIELD(gemm), "NAME", "the projections by lanes, clblast or plain, or say why not",
+      0 },
     { "--repeat", TOOL_WHOLE, FIELD(repeat), "N", "warm calls, of which the median counts; default 1", 1 },
     { "--json", TOOL_FLAG, FIELD(json), NULL, "one JSON object on stdout", 0 },
 };

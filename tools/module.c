@@ -213,6 +213,7 @@ static bool describe(const tool_mha_values *given, tool_module *module, tool_err
     if (given->attention || given->plot)
         module->desc.weights = CLATTN_WEIGHTS_FULL;
     module->desc.kernel = given->kernel;
+    module->desc.gemm = given->gemm;
     return true;
 }
 

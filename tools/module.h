@@ -8,7 +8,7 @@
 /* The options of `clattn mha`. */
 typedef struct tool_mha_values {
     const char *weights, *prefix, *x, *context, *key_padding, *out, *attention, *plot, *tokens,
-        *context_tokens, *expect, *device, *kernel;
+        *context_tokens, *expect, *device, *kernel, *gemm;
     int64_t heads, plot_batch, repeat;
     double tolerance; /* below 0: none */
     bool drop_padding, json;

@@ -45,7 +45,7 @@ Call = structure(
 MhaDesc = structure(
     'clattn_mha_desc', batch=c_int64, len_q=c_int64, len_kv=c_int64, embed_dim=c_int64, kdim=c_int64, vdim=c_int64,
     heads=c_int64, head_sizes=c_void_p, dtype=c_int, causal=c_bool, alignment=c_int, key_padding=c_int, attn_mask=c_int,
-    weights=c_int, workspace_bytes=c_size_t, kernel=c_void_p)
+    weights=c_int, workspace_bytes=c_size_t, kernel=c_void_p, gemm=c_void_p)
 MhaCall = structure(
     'clattn_mha_call', batch=c_int64, len_q=c_int64, len_kv=c_int64, query=Tensor, key=Tensor, value=Tensor,
     key_padding=Tensor, attn_mask=Tensor, out=Tensor, attention=Tensor)
@@ -136,7 +136,8 @@ def module(path, device, dtype, w, x, *weights):
     lib = Library(path, device)
     desc = filled(MhaDesc, lambda d: lib.c.clattn_mha_desc_init(
         byref(d), *map(c_int64, (w.batch, w.len, w.len, w.width, w.heads))),
-        dict(batch=w.batch, len_q=w.len, embed_dim=w.width, vdim=w.width, heads=w.heads, weights=0, kernel=None))
+        dict(batch=w.batch, len_q=w.len, embed_dim=w.width, vdim=w.width, heads=w.heads, weights=0, kernel=None,
+             gemm=None))
     desc.dtype = DTYPES[dtype]
     call = filled(MhaCall, lambda c: lib.c.clattn_mha_call_init(byref(desc), byref(c)),
                   dict(batch=w.batch, len_q=w.len, len_kv=w.len))

@@ -25,7 +25,7 @@ const ca_variant ca_variants[] = {
     { "split", &ca_family_split, CL_DEVICE_TYPE_CPU, 4, 1, 256, 16, 4, 32, NULL,
       "few queries: keys cut into parts and read once for all heads that share them; 7 times lanes" },
     { "lanes", &ca_family_lanes, CL_DEVICE_TYPE_CPU, 4, 1, 1024, ANY_SIZE, 3, 96, NULL,
-      "fused, queries in SIMD lanes; 61 to 76 % of the FMA peak at length 2048" },
+      "fused, queries in SIMD lanes; 61 to 76 % of a Skylake's FMA peak at length 2048" },
     { "tiles-32", &ca_family_tiles, ANY_DEVICE, 1, 1, 128, ANY_SIZE, 32, 32, NULL,
       "fused, tiled in local memory; no GPU has measured it" },
     { "tiles-16", &ca_family_tiles, ANY_DEVICE, 1, 1, 256, ANY_SIZE, 16, 32, NULL,

@@ -48,10 +48,10 @@ const char *ca_gemm_refusal(const clattn_context *context, const char *name, cla
     return row ? refusal_of(row, context, a, b) : "there is no matrix multiplication of that name";
 }
 
-clattn_dtype ca_gemm_reads(const clattn_context *context, clattn_dtype dtype)
+clattn_dtype ca_gemm_reads(const clattn_context *context, const char *name, clattn_dtype dtype)
 {
     for (size_t i = 0; i < ROWS; i++)
-        if (!rows[i]->refuse(context))
+        if (name ? strcmp(rows[i]->name, name) == 0 : !rows[i]->refuse(context))
             return rows[i]->reads_all ? dtype : CLATTN_F32;
     return CLATTN_F32;
 }

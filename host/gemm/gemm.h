@@ -36,9 +36,9 @@ const char *ca_gemm_row_name(size_t index);
 /* NULL when row `name` works on the context's device with operands of these types, otherwise why not. */
 const char *ca_gemm_refusal(const clattn_context *context, const char *name, clattn_dtype a, clattn_dtype b);
 
-/* How the best row of the context's device wants an operand that is stored as `dtype`: as it is, or as f32.
- */
-clattn_dtype ca_gemm_reads(const clattn_context *context, clattn_dtype dtype);
+/* How row `name`, or with NULL the best of the context's device, wants an operand that is stored as `dtype`:
+ * as it is, or as f32. */
+clattn_dtype ca_gemm_reads(const clattn_context *context, const char *name, clattn_dtype dtype);
 
 /* A multiplier of row `name` (NULL: the first that does not refuse) for operands of these types, its kernels
  * built. One thread at a time. */

@@ -113,15 +113,16 @@ clattn_status clattn_mha_create(clattn_context *context, const clattn_mha_desc *
     made->context = context;
     made->desc = *desc;
     made->desc.head_sizes = NULL;
-    made->desc.kernel = NULL;
-    made->input_dtype = ca_gemm_reads(context, desc->dtype);
+    made->desc.kernel = made->desc.gemm = NULL;
+    made->input_dtype = ca_gemm_reads(context, desc->gemm, desc->dtype);
     clattn_status status = CLATTN_OK;
     if ((status = ca_mha_judge(desc, &made->runs, &made->run_count)) ||
         (status = ca_mha_judge_weights(desc, weights)) || (status = make_workspace(made)) ||
         (status = make_plans(made, desc->kernel)) ||
         (status = ca_mha_parameters_create(context, desc, weights, &made->parameters)) ||
-        (status = ca_gemm_create(context, NULL, made->input_dtype, made->parameters.dtype, &made->gemm_in)) ||
-        (status = ca_gemm_create(context, NULL, CLATTN_F32, made->parameters.dtype, &made->gemm_out)) ||
+        (status = ca_gemm_create(context, desc->gemm, made->input_dtype, made->parameters.dtype,
+                                 &made->gemm_in)) ||
+        (status = ca_gemm_create(context, desc->gemm, CLATTN_F32, made->parameters.dtype, &made->gemm_out)) ||
         (status = ca_rows_create(context, desc->dtype, &made->rows))) {
         clattn_mha_destroy(made);
         return status;

@@ -97,7 +97,7 @@ clattn_status ca_mha_parameters_create(clattn_context *context, const clattn_mha
     const part out_weights = { w->out_proj_weight, e, e };
     clattn_status status = CLATTN_OK;
     memset(p, 0, sizeof *p);
-    p->dtype = ca_gemm_reads(context, w->dtype);
+    p->dtype = ca_gemm_reads(context, desc->gemm, w->dtype);
     if ((status = make(context, "in-projection", w->dtype, p->dtype, in_weights, CA_MHA_PROJECTIONS,
                        &p->in_weights)) ||
         (status = make(context, "out-projection", w->dtype, p->dtype, &out_weights, 1, &p->out_weights)) ||

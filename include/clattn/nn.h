@@ -60,8 +60,7 @@ typedef struct clattn_mha_desc {
     int64_t kdim, vdim;        /* widths of key and value; embed_dim by default */
     int64_t heads;             /* divides embed_dim, unless there is a list */
     const int64_t *head_sizes; /* [heads], summing to embed_dim, or NULL; read during create only */
-    clattn_dtype
-        dtype; /* of query, key, value and out; weights and what lies between are f32 on the device */
+    clattn_dtype dtype;        /* of query, key, value and out; what lies between is f32 */
 
     bool causal;
     clattn_alignment alignment;
@@ -72,6 +71,8 @@ typedef struct clattn_mha_desc {
     size_t workspace_bytes; /* bound for the attention kernel, as in clattn_attention_desc; the projections
                                come on top */
     const char *kernel;     /* attention row by name; NULL: the table decides */
+    const char *gemm;       /* the projections' matrix multiplication by name: "lanes", "clblast" or "plain";
+                               NULL: the best that the device takes */
 } clattn_mha_desc;
 
 CLATTN_API void clattn_mha_desc_init(clattn_mha_desc *desc, int64_t batch, int64_t len_q, int64_t len_kv,

@@ -28,6 +28,19 @@ static void info_names_kernel_and_gemm(void **state)
     ct_mha_free_data(&m);
 }
 
+static void a_named_gemm_computes_the_projections(void **state)
+{
+    (void)state;
+    ct_mha_case m = ct_mha_start(2, 5, 5, 8, 2);
+    m.desc.gemm = "plain";
+    ct_mha_check(m);
+    ct_mha_make_data(&m);
+    clattn_mha *mha = ct_mha_create(&m);
+    assert_string_equal(clattn_mha_info(mha).gemm, "plain");
+    clattn_mha_destroy(mha);
+    ct_mha_free_data(&m);
+}
+
 static void one_tensor_for_all_takes_one_product(void **state)
 {
     (void)state;
@@ -147,6 +160,7 @@ static void rejects_bad_descriptions(void **state)
     REJECTS(d.alignment = (clattn_alignment)8, CLATTN_INVALID_ARGUMENT, "alignment 8");
     REJECTS(d.weights = (clattn_weights)8, CLATTN_INVALID_ARGUMENT, "weights 8");
     REJECTS(d.kernel = "nothing", CLATTN_INVALID_ARGUMENT, "nothing");
+    REJECTS(d.gemm = "nothing", CLATTN_UNSUPPORTED, "gemm nothing");
     REJECTS(d.batch = d.len_q = d.len_kv = INT32_MAX, CLATTN_SIZE_OVERFLOW, "projections");
     REJECTS(d.len_q = INT32_MAX, CLATTN_OUT_OF_MEMORY, "projections", "limit");
 #undef REJECTS
@@ -242,6 +256,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(info_names_kernel_and_gemm),
+        cmocka_unit_test(a_named_gemm_computes_the_projections),
         cmocka_unit_test(one_tensor_for_all_takes_one_product),
         cmocka_unit_test(enqueue_makes_no_object_and_does_not_wait),
         cmocka_unit_test(leaves_no_objects_behind),

@@ -289,31 +289,24 @@ static void says_device_kernel_shape_and_times(void **state)
     for (size_t index = 0; index < sizeof lines / sizeof lines[0]; index++)
         assert_non_null(strstr(ct_stdout, lines[index]));
     assert_non_null(strstr(ct_stdout, "median of 3 calls"));
+    assert_int_equal(clattn("%s --gemm plain", minilm), 0);
+    assert_non_null(strstr(ct_stdout, "\ngemm    plain\n"));
+    assert_int_equal(clattn("%s --gemm no-such-row", minilm), 1);
+    ct_complains("clattn mha: ", "gemm no-such-row: there is no matrix multiplication of that name");
 }
 
 static void help_names_every_option_and_gives_an_example(void **state)
 {
     (void)state;
-    static const char *const parts[] = { "--weights ",
-                                         "--prefix ",
-                                         "--x ",
-                                         "--context ",
-                                         "--heads ",
-                                         "--key-padding ",
-                                         "--drop-padding ",
-                                         "--out ",
-                                         "--attention ",
-                                         "--plot ",
-                                         "--plot-batch ",
-                                         "--tokens ",
-                                         "--context-tokens ",
-                                         "--expect ",
-                                         "--tolerance ",
-                                         "--device ",
-                                         "--kernel ",
-                                         "--repeat ",
-                                         "--json ",
-                                         "example:\n  clattn mha --weights" };
+    static const char *const parts[] = {
+        "--weights ",        "--prefix ",     "--x ",
+        "--context ",        "--heads ",      "--key-padding ",
+        "--drop-padding ",   "--out ",        "--attention ",
+        "--plot ",           "--plot-batch ", "--tokens ",
+        "--context-tokens ", "--expect ",     "--tolerance ",
+        "--device ",         "--kernel ",     "--gemm ",
+        "--repeat ",         "--json ",       "example:\n  clattn mha --weights"
+    };
     assert_int_equal(clattn("mha --help"), 0);
     for (size_t index = 0; index < sizeof parts / sizeof parts[0]; index++) {
         if (!strstr(ct_stdout, parts[index]))
