@@ -14,7 +14,7 @@
 
 typedef struct values {
     const char *workload, *shape, *device, *kernel, *json, *csv, *plot, *compare, *fail_slower;
-    int dtype; /* clattn_dtype, or ALL_DTYPES */
+    int dtype; /* clattn_dtype, ALL_DTYPES, or below 0: that of the shape */
     double seconds, tolerance;
     bool no_first_call;
 } values;
@@ -37,8 +37,10 @@ static bool add_case(bench_run *run, const bench_case *of)
 static bool add_variants(const values *given, bench_case of, bench_run *run)
 {
     bool all_kernels = given->kernel && strcmp(given->kernel, "all") == 0;
+    const clattn_dtype own = of.dtype;
     for (int dtype = 0; dtype < ALL_DTYPES; dtype++) {
-        if (given->dtype != ALL_DTYPES && given->dtype != dtype)
+        int asked = given->dtype < 0 ? (int)own : given->dtype;
+        if (asked != ALL_DTYPES && asked != dtype)
             continue;
         of.dtype = (clattn_dtype)dtype;
         for (size_t index = 0; index < (all_kernels ? clattn_kernel_count() : 1); index++) {
@@ -228,7 +230,7 @@ static bool add_peaks(bench_run *run, const bench_result *result, tool_error *er
 
 static bool run_cases(bench_run *run, tool_error *error)
 {
-    if (!bench_peak_create(run->context, &run->device_peak, error))
+    if (!bench_peak_create(run->context, CLATTN_F32, &run->device_peak, error))
         return false;
     run->read_bytes = bench_peak_bytes(run->device_peak);
     print_head(run->context);
@@ -278,7 +280,7 @@ static bool outputs_possible(const values *given, tool_error *error)
 
 static int bench(int argc, char **argv)
 {
-    values given = { .seconds = 1, .tolerance = 1e-5 };
+    values given = { .dtype = -1, .seconds = 1, .tolerance = 1e-5 };
     bench_run run = { .result = NULL };
     cJSON *old = NULL;
     double limit = INFINITY;
@@ -325,7 +327,8 @@ static const tool_option options[] = {
     { "--workload", TOOL_TEXT, FIELD(workload), "NAME,..|all",
       "workloads by name; default all, unless --shape", 0 },
     { "--shape", TOOL_TEXT, FIELD(shape), "TEXT", "a shape of your own, see above", 0 },
-    { "--dtype", TOOL_WORD, FIELD(dtype), "f32|f16|bf16|all", "storage of q, k, v and out; default f32", 0 },
+    { "--dtype", TOOL_WORD, FIELD(dtype), "f32|f16|bf16|all",
+      "storage of q, k, v and out; default f32, or dtype= of the shape", 0 },
     { "--device", TOOL_TEXT, FIELD(device), "SELECTOR", "index of clattn probe, cpu, gpu, or part of a name",
       0 },
     { "--kernel", TOOL_TEXT, FIELD(kernel), "NAME|all", "this row of the table, or every one", 0 },
@@ -347,8 +350,8 @@ const tool_command tool_bench_command = {
     .summary = "how fast attention is, beside what the device can do",
     .notes =
         "\n"
-        "A shape is words: b=1 hq=32 hkv=8 lq=1 lk=8192 d=128 dv=128 causal (or causal=top-left) "
-        "window=W,W;\n"
+        "A shape is words: b=1 hq=32 hkv=8 lq=1 lk=8192 d=128 dv=128 dtype=f16 causal (or\n"
+        "causal=top-left) window=W,W;\n"
         "module makes it a multi-head attention module of hq * d columns. lq and d are needed.\n"
         "\n"
         "Each case is first computed once and a sample of its rows compared with double precision: what is\n"

@@ -30,11 +30,14 @@ extern const char *const bench_dtypes[3];
 /* The workload at `index`, false from their number on. */
 bool bench_workload(size_t index, bench_case *made);
 
-/* Reads "b=1 hq=32 hkv=8 lq=1 lk=8192 d=128 causal". */
+/* Reads "b=1 hq=32 hkv=8 lq=1 lk=8192 d=128 dtype=f16 causal". */
 bool bench_shape_read(const char *text, bench_case *made, tool_error *error);
 
 /* The same text back, so that what it reads is this case; alignment named. */
 void bench_shape_text(const bench_case *of, char text[BENCH_TEXT]);
+
+/* What the library is told of a case that is no module. */
+clattn_attention_desc bench_describe(const bench_case *of);
 
 /* Keys [*first, *end) that query `row` sees. */
 void bench_visible(const bench_case *of, int64_t row, int64_t *first, int64_t *end);
@@ -103,10 +106,11 @@ double bench_noise(const bench_spread *spread);
 
 typedef struct bench_peak bench_peak;
 
-bool bench_peak_create(clattn_context *context, bench_peak **peak, tool_error *error);
+/* Multiply-adds of f32, or of f16 where the device has them. */
+bool bench_peak_create(clattn_context *context, clattn_dtype dtype, bench_peak **peak, tool_error *error);
 void bench_peak_destroy(bench_peak *peak); /* NULL is allowed */
 
-/* One sample each, some milliseconds long: fused multiply-adds on registers, f32; reading memory, of which
+/* One sample each, some milliseconds long: fused multiply-adds on registers; reading memory, of which
  * `bytes` are in turn, or the most that there is. */
 bool bench_peak_fma(bench_peak *peak, double *gflops, tool_error *error);
 bool bench_peak_read(bench_peak *peak, double bytes, double *gbs, tool_error *error);

@@ -66,6 +66,16 @@ static bool read_window(const char *word, const char *at, bench_case *made, tool
     return !*at || tool_fail(error, "%s: window=LEFT,RIGHT is wanted", word);
 }
 
+static bool read_dtype(const char *word, bench_case *made, tool_error *error)
+{
+    for (int dtype = 0; dtype < 3; dtype++) {
+        made->dtype = (clattn_dtype)dtype;
+        if (strcmp(word + 6, bench_dtypes[dtype]) == 0)
+            return true;
+    }
+    return tool_fail(error, "%s: dtype=f32, f16 or bf16 is wanted", word);
+}
+
 static bool read_word(const char *word, bench_case *made, tool_error *error)
 {
     const struct {
@@ -83,6 +93,8 @@ static bool read_word(const char *word, bench_case *made, tool_error *error)
     }
     if (strncmp(word, "window=", 7) == 0)
         return read_window(word, word + 7, made, error);
+    if (strncmp(word, "dtype=", 6) == 0)
+        return read_dtype(word, made, error);
     if (strcmp(word, "module") == 0)
         return made->is_module = true;
     made->causal = true;
@@ -92,7 +104,7 @@ static bool read_word(const char *word, bench_case *made, tool_error *error)
             return true;
     }
     return tool_fail(error,
-                     "%s: one of b= hq= hkv= lq= lk= d= dv= window=LEFT,RIGHT causal "
+                     "%s: one of b= hq= hkv= lq= lk= d= dv= dtype= window=LEFT,RIGHT causal "
                      "causal=top-left module is wanted",
                      word);
 }
@@ -157,6 +169,20 @@ void bench_shape_text(const bench_case *of, char text[BENCH_TEXT])
     if (of->window_left >= 0 || of->window_right >= 0)
         snprintf(text + used, BENCH_TEXT - (size_t)used, " window=%lld,%lld", (long long)of->window_left,
                  (long long)of->window_right);
+}
+
+clattn_attention_desc bench_describe(const bench_case *of)
+{
+    clattn_attention_desc desc;
+    clattn_attention_desc_init(&desc, of->batch, of->heads_q, of->heads_kv, of->len_q, of->len_kv, of->d_qk,
+                               of->d_v);
+    desc.dtype = of->dtype;
+    desc.causal = of->causal;
+    desc.alignment = of->alignment;
+    desc.window_left = of->window_left;
+    desc.window_right = of->window_right;
+    desc.kernel = of->kernel;
+    return desc;
 }
 
 /* ---- Costs --------------------------------------------------------------------------------------------- */

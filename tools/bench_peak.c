@@ -17,7 +17,7 @@ struct bench_peak {
     cl_kernel multiply_add, read_memory;
     cl_mem out, in;
     size_t items;
-    double vector_bytes;
+    double vector_bytes, element_bytes;
     bool has_vectors; /* within a work-item: it reads a stretch of its own */
     uint64_t in_vectors;
     cl_int rounds;
@@ -41,17 +41,20 @@ static double launch(bench_peak *peak, cl_kernel kernel, int launches, cl_int *s
     return tool_seconds() - begin;
 }
 
-static bool build(bench_peak *peak, clattn_context *context, tool_error *error)
+static bool build(bench_peak *peak, clattn_context *context, clattn_dtype dtype, tool_error *error)
 {
     const clattn_device_info *device = clattn_context_device(context);
     const char *text = bench_peak_cl;
-    char options[96], width[8] = "";
+    char options[128], width[8] = "";
     cl_int status;
     cl_uint lanes = device->float_width < 16 ? device->float_width : 16;
     if (lanes > 1)
         snprintf(width, sizeof width, "%u", (unsigned)lanes);
-    snprintf(options, sizeof options, "-cl-std=CL1.2 -DVEC=float%s", width);
-    peak->vector_bytes = lanes * sizeof(float);
+    const char *type = dtype == CLATTN_F16 ? "half" : "float";
+    peak->element_bytes = (double)clattn_dtype_bytes(dtype);
+    snprintf(options, sizeof options, "-cl-std=CL1.2 -DSCALAR=%s -DVEC=%s%s%s", type, type, width,
+             dtype == CLATTN_F16 ? " -DHALF" : "");
+    peak->vector_bytes = lanes * peak->element_bytes;
     peak->has_vectors = lanes > 1;
     peak->items =
         device->compute_units * (peak->has_vectors ? ITEMS_A_UNIT_OF_VECTORS : ITEMS_A_UNIT_OF_LANES);
@@ -136,7 +139,7 @@ static bool choose_kernel(bench_peak *peak, tool_error *error)
     return true;
 }
 
-bool bench_peak_create(clattn_context *context, bench_peak **peak, tool_error *error)
+bool bench_peak_create(clattn_context *context, clattn_dtype dtype, bench_peak **peak, tool_error *error)
 {
     bench_peak *made = calloc(1, sizeof *made);
     *peak = NULL;
@@ -144,7 +147,8 @@ bool bench_peak_create(clattn_context *context, bench_peak **peak, tool_error *e
         return tool_fail(error, "no memory");
     made->queue = clattn_context_queue(context);
     tool_progress_begin("the device's peak");
-    bool ok = build(made, context, error) && make_buffers(made, context, error) && choose_kernel(made, error);
+    bool ok = build(made, context, dtype, error) && make_buffers(made, context, error) &&
+              choose_kernel(made, error);
     tool_progress_end();
     if (ok)
         *peak = made;
@@ -180,7 +184,7 @@ bool bench_peak_fma(bench_peak *peak, double *gflops, tool_error *error)
     cl_int status;
     double passed = launch(peak, peak->multiply_add, 1, &status);
     double flops =
-        FLOPS_A_ROUND * (double)peak->rounds * (double)peak->items * peak->vector_bytes / sizeof(float);
+        FLOPS_A_ROUND * (double)peak->rounds * (double)peak->items * peak->vector_bytes / peak->element_bytes;
     *gflops = flops / passed * 1e-9;
     return done(status, "clEnqueueNDRangeKernel", error);
 }

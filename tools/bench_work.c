@@ -104,20 +104,6 @@ bool bench_work_create(clattn_context *context, const bench_case *of, bench_work
     return true;
 }
 
-static clattn_attention_desc describe(const bench_case *of)
-{
-    clattn_attention_desc desc;
-    clattn_attention_desc_init(&desc, of->batch, of->heads_q, of->heads_kv, of->len_q, of->len_kv, of->d_qk,
-                               of->d_v);
-    desc.dtype = of->dtype;
-    desc.causal = of->causal;
-    desc.alignment = of->alignment;
-    desc.window_left = of->window_left;
-    desc.window_right = of->window_right;
-    desc.kernel = of->kernel;
-    return desc;
-}
-
 static clattn_mha_desc describe_module(const bench_case *of)
 {
     clattn_mha_desc desc;
@@ -132,7 +118,7 @@ static clattn_mha_desc describe_module(const bench_case *of)
 clattn_status bench_work_plan(bench_work *work)
 {
     if (!work->of.is_module) {
-        clattn_attention_desc desc = describe(&work->of);
+        clattn_attention_desc desc = bench_describe(&work->of);
         return clattn_attention_plan_create(work->context, &desc, &work->plan);
     }
     clattn_mha_desc desc = describe_module(&work->of);
@@ -159,7 +145,7 @@ static clattn_status enqueue(bench_work *work, cl_command_queue queue)
         call.out.buffer = work->buffer[BENCH_OUT];
         return clattn_mha_enqueue(work->mha, queue, &call, 0, NULL, NULL);
     }
-    clattn_attention_desc desc = describe(&work->of);
+    clattn_attention_desc desc = bench_describe(&work->of);
     clattn_attention_call call;
     clattn_attention_call_init(&desc, CLATTN_BHSD, &call);
     call.q.buffer = work->buffer[0];

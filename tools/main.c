@@ -1,5 +1,5 @@
-/* tools/main.c: the program `clattn`: finds the command and runs it.
- * The commands stand one file each beside it. */
+/* tools/main.c: the program `clattn-cl`: finds the command and runs it. The commands stand one file each
+ * beside it; `clattn probe` is in probe/, and front/main.c is what people call. */
 #include "commands.h"
 
 #include "files/text.h"
@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const tool_command *const commands[] = { &tool_probe_command, &tool_run_command, &tool_mha_command,
-                                                &tool_bench_command };
+static const tool_command *const commands[] = { &tool_run_command, &tool_mha_command, &tool_bench_command,
+                                                &tool_facts_command };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
 static void print_help(FILE *to)

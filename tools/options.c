@@ -25,6 +25,20 @@ int tool_usage(const tool_command *command, const char *format, ...)
     return TOOL_USAGE;
 }
 
+int tool_end(const tool_command *command, bool ok, const tool_error *error)
+{
+    if (ok) {
+        errno = 0;
+        if (fflush(stdout) == 0 && !ferror(stdout))
+            return TOOL_DONE;
+        fprintf(stderr, "clattn %s: cannot write to standard output: %s\n", command->name,
+                errno ? strerror(errno) : "it is incomplete");
+        return TOOL_FAILED;
+    }
+    fprintf(stderr, "clattn %s: %s\n", command->name, error->text);
+    return error->usage ? TOOL_USAGE : TOOL_FAILED;
+}
+
 static void print_help(const tool_command *command)
 {
     enum { COLUMN = 32 };
@@ -159,13 +173,13 @@ static int read_one(const tool_command *command, int argc, char **argv, int *at,
     const char *word = argv[*at];
     size_t length = strcspn(word, "=");
     const char *value = word[length] ? word + length + 1 : NULL;
-    if (strncmp(word, "--", 2) != 0)
+    const tool_option *option = find(command, word, length);
+    if (!option && strncmp(word, "--", 2) != 0)
         return tool_usage(command, "%s: not an option: they begin with --", word);
     if (strcmp(word, "--help") == 0) {
         print_help(command);
         return TOOL_DONE;
     }
-    const tool_option *option = find(command, word, length);
     if (!option)
         return unknown(command, word, length);
     bool bare = option->kind == TOOL_FLAG || option->kind == TOOL_WORD_OR_BARE;

@@ -51,4 +51,8 @@ void tool_options_free(const tool_command *command, void *values);
 /* Prints "clattn COMMAND: message" to stderr and returns TOOL_USAGE. */
 int tool_usage(const tool_command *command, const char *format, ...) TOOL_PRINTF(2, 3);
 
+/* Prints the error of a command that is not `ok`, makes sure that stdout took everything, returns the exit
+ * code. */
+int tool_end(const tool_command *command, bool ok, const tool_error *error);
+
 #endif

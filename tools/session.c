@@ -4,7 +4,6 @@
 
 #include "files/text.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,18 +48,10 @@ bool tool_open(const char *device_option, clattn_context **context, tool_error *
 int tool_finish(const tool_command *command, bool ok, const tool_error *error)
 {
     tool_progress_end();
-    if (ok) {
-        errno = 0;
-        if (fflush(stdout) == 0 && !ferror(stdout))
-            return TOOL_DONE;
-        fprintf(stderr, "clattn %s: cannot write to standard output: %s\n", command->name,
-                errno ? strerror(errno) : "it is incomplete");
-        return TOOL_FAILED;
-    }
-    fprintf(stderr, "clattn %s: %s\n", command->name, error->text);
-    if (is_verbose() && *clattn_last_build_log())
+    int code = tool_end(command, ok, error);
+    if (!ok && is_verbose() && *clattn_last_build_log())
         fprintf(stderr, "%s\n", clattn_last_build_log());
-    return error->usage ? TOOL_USAGE : TOOL_FAILED;
+    return code;
 }
 
 int tool_kernel_check(const tool_command *command, const char *wanted, const char *or_else)

@@ -18,8 +18,7 @@ const char *tool_selector(const char *option);
 /* A context on that device, with the log on stderr when CLATTN_VERBOSE is set and not empty. */
 bool tool_open(const char *device_option, clattn_context **context, tool_error *error);
 
-/* Prints the error of a command that is not `ok`, makes sure that stdout took everything, returns the exit
- * code. */
+/* As tool_end, and wipes the progress line; with CLATTN_VERBOSE the whole build log follows the error. */
 int tool_finish(const tool_command *command, bool ok, const tool_error *error);
 
 /* Whether `wanted` is a row of the table, `or_else` or NULL: TOOL_GO_ON, or it complains. */

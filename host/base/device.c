@@ -3,6 +3,7 @@
  */
 #include "base/device.h"
 
+#include "base/facts.h"
 #include "base/os.h"
 #include "base/status.h"
 
@@ -18,28 +19,52 @@ enum { DEFAULT_ALIGN_BYTES = 128, TYPES = 4, BRIEF_BYTES = 1024 };
 
 /* ---- Facts --------------------------------------------------------------------------------------------- */
 
-/* Copies without the spaces around it, cut to fit. */
-static void copy_trimmed(const char *text, char out[CLATTN_TEXT_BYTES])
+/* Bytes of the UTF-8 character at `text`; 0 when it is none, or a control character. */
+static size_t character_bytes(const char *text)
 {
-    text += strspn(text, " \t\r\n");
-    size_t length = strlen(text);
-    while (length > 0 && strchr(" \t\r\n", text[length - 1]) != NULL)
-        --length;
-    if (length > CLATTN_TEXT_BYTES - 1)
-        length = CLATTN_TEXT_BYTES - 1;
-    memcpy(out, text, length);
-    out[length] = '\0';
+    const unsigned char *at = (const unsigned char *)text;
+    if (at[0] < 0x80)
+        return at[0] >= ' ' && at[0] != 0x7f;
+    const size_t bytes = at[0] >= 0xf0 ? 4 : at[0] >= 0xe0 ? 3 : 2;
+    if (at[0] < 0xc2 || at[0] > 0xf4)
+        return 0;
+    for (size_t i = 1; i < bytes; ++i)
+        if ((at[i] & 0xc0) != 0x80)
+            return 0;
+    const bool overlong = (at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xf0 && at[1] < 0x90);
+    const bool surrogate = at[0] == 0xed && at[1] >= 0xa0, control = at[0] == 0xc2 && at[1] < 0xa0;
+    return overlong || surrogate || control || (at[0] == 0xf4 && at[1] >= 0x90) ? 0 : bytes;
 }
+
+void ca_copy_clean(const char *text, char out[CLATTN_TEXT_BYTES])
+{
+    size_t used = 0;
+    text += strspn(text, " \t\r\n");
+    const char *end = text + strlen(text);
+    while (end > text && strchr(" \t\r\n", end[-1]) != NULL)
+        --end;
+    while (text < end) {
+        const size_t bytes = character_bytes(text), taken = bytes > 0 ? bytes : 1;
+        if (used + taken >= CLATTN_TEXT_BYTES)
+            break;
+        memcpy(out + used, bytes > 0 ? text : "?", taken);
+        used += taken;
+        text += taken;
+    }
+    out[used] = '\0';
+}
+
+enum { LONGEST_TEXT = 1 << 16 }; /* of a name; a driver that says more is not believed */
 
 static void device_text(cl_device_id id, cl_device_info what, char out[CLATTN_TEXT_BYTES])
 {
     size_t bytes = 0;
     out[0] = '\0';
-    if (clGetDeviceInfo(id, what, 0, NULL, &bytes) != CL_SUCCESS || bytes == 0)
+    if (clGetDeviceInfo(id, what, 0, NULL, &bytes) != CL_SUCCESS || bytes == 0 || bytes > LONGEST_TEXT)
         return;
     char *text = calloc(bytes + 1, 1);
     if (text != NULL && clGetDeviceInfo(id, what, bytes, text, NULL) == CL_SUCCESS)
-        copy_trimmed(text, out);
+        ca_copy_clean(text, out);
     free(text);
 }
 
@@ -47,11 +72,11 @@ static void platform_text(cl_platform_id id, cl_platform_info what, char out[CLA
 {
     size_t bytes = 0;
     out[0] = '\0';
-    if (clGetPlatformInfo(id, what, 0, NULL, &bytes) != CL_SUCCESS || bytes == 0)
+    if (clGetPlatformInfo(id, what, 0, NULL, &bytes) != CL_SUCCESS || bytes == 0 || bytes > LONGEST_TEXT)
         return;
     char *text = calloc(bytes + 1, 1);
     if (text != NULL && clGetPlatformInfo(id, what, bytes, text, NULL) == CL_SUCCESS)
-        copy_trimmed(text, out);
+        ca_copy_clean(text, out);
     free(text);
 }
 
@@ -157,7 +182,7 @@ static clattn_status list_platform(device_list *list, cl_platform_id platform, c
         error = clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, ids, NULL);
     }
     if (error != CL_SUCCESS) {
-        snprintf(words, sizeof words, "clGetDeviceIDs on %s: %s (%d)", name, ca_cl_error_name(error),
+        snprintf(words, sizeof words, "clGetDeviceIDs on %s: %s (%d)", name, clattn_cl_error_name(error),
                  (int)error);
         brief_add(trouble, ", ", words);
         goto done;

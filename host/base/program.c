@@ -214,7 +214,8 @@ static clattn_status build(clattn_context *context, const char *const *sources, 
         goto fail;
     }
     /* Compilers warn of loops that they leave as they are, and PoCL says so on stderr. */
-    snprintf(all_options, room, "-cl-std=CL1.2 %s%s", context->kernel_dir ? "" : "-w ", options);
+    snprintf(all_options, room, "%s%s%s", strstr(options, "-cl-std=") != NULL ? "" : "-cl-std=CL1.2 ",
+             context->kernel_dir ? "" : "-w ", options);
     for (; sources[count] != NULL; ++count) {
         if (count == MAX_SOURCES) {
             status =
@@ -274,7 +275,7 @@ static clattn_status fail_build(const struct ca_program *program, const char *la
     ca_keep_build_log(program->log);
     if (length == 0)
         return ca_fail(CLATTN_BUILD_FAILED, "%s does not build: %s (%d)", last_source,
-                       ca_cl_error_name(program->error), (int)program->error);
+                       clattn_cl_error_name(program->error), (int)program->error);
     return ca_fail(CLATTN_BUILD_FAILED, "%s does not build: %.*s", last_source, length, line);
 }
 

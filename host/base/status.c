@@ -114,7 +114,7 @@ clattn_status ca_fail(clattn_status status, const char *format, ...)
     X(CL_INVALID_DEVICE_PARTITION_COUNT)                                                                     \
     X(CL_PLATFORM_NOT_FOUND_KHR)
 
-const char *ca_cl_error_name(cl_int error)
+const char *clattn_cl_error_name(cl_int error)
 {
     switch (error) {
     case CL_SUCCESS:
@@ -147,8 +147,8 @@ static clattn_status status_of(cl_int error)
 clattn_status ca_fail_cl(cl_int error, const char *call, const char *subject)
 {
     if (subject == NULL)
-        return ca_fail(status_of(error), "%s: %s (%d)", call, ca_cl_error_name(error), (int)error);
-    return ca_fail(status_of(error), "%s: %s (%d) for `%s`", call, ca_cl_error_name(error), (int)error,
+        return ca_fail(status_of(error), "%s: %s (%d)", call, clattn_cl_error_name(error), (int)error);
+    return ca_fail(status_of(error), "%s: %s (%d) for `%s`", call, clattn_cl_error_name(error), (int)error,
                    subject);
 }
 

@@ -20,9 +20,6 @@ clattn_status ca_fail(clattn_status status, const char *format, ...) CA_PRINTF(2
  * give NO_DEVICE, the rest CL_FAILED. */
 clattn_status ca_fail_cl(cl_int error, const char *call, const char *subject);
 
-/* "CL_INVALID_VALUE", or "unknown OpenCL error". */
-const char *ca_cl_error_name(cl_int error);
-
 /* Keeps a copy of a compiler's log for clattn_last_build_log. */
 void ca_keep_build_log(const char *log);
 

@@ -77,6 +77,10 @@ CLATTN_API const char *clattn_last_message(void);
  * life as clattn_last_message. */
 CLATTN_API const char *clattn_last_build_log(void);
 
+/* "CL_INVALID_VALUE" and the like, of the extensions of loaders and vendors too; "unknown OpenCL error" for
+ * other numbers. Never NULL, static storage. */
+CLATTN_API const char *clattn_cl_error_name(cl_int error);
+
 /* ---- Devices ------------------------------------------------------------------------------------------- */
 
 enum { CLATTN_TEXT_BYTES = 256 }; /* room of every text field below, the final NUL included */

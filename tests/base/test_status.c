@@ -100,10 +100,10 @@ static void cl_failures_map_to_status(void **state)
 static void cl_error_names_include_the_loader_s(void **state)
 {
     (void)state;
-    assert_string_equal(ca_cl_error_name(-1001), "CL_PLATFORM_NOT_FOUND_KHR");
-    assert_string_equal(ca_cl_error_name(CL_SUCCESS), "CL_SUCCESS");
-    assert_string_equal(ca_cl_error_name(-11), "CL_BUILD_PROGRAM_FAILURE");
-    assert_string_equal(ca_cl_error_name(-9999), "unknown OpenCL error");
+    assert_string_equal(clattn_cl_error_name(-1001), "CL_PLATFORM_NOT_FOUND_KHR");
+    assert_string_equal(clattn_cl_error_name(CL_SUCCESS), "CL_SUCCESS");
+    assert_string_equal(clattn_cl_error_name(-11), "CL_BUILD_PROGRAM_FAILURE");
+    assert_string_equal(clattn_cl_error_name(-9999), "unknown OpenCL error");
 }
 
 static void *fail_elsewhere(void *seen)

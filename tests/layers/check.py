@@ -127,15 +127,15 @@ def only(name, pattern, allowed, what):
 
 
 device_asks = only(
-    'device_asks', r'\bcl(GetDeviceInfo|GetPlatformInfo|GetDeviceIDs|GetPlatformIDs)\s*\(', r'host/base/device\.c',
-    'only base/device.c asks the device for facts')
+    'device_asks', r'\bcl(GetDeviceInfo|GetPlatformInfo|GetDeviceIDs|GetPlatformIDs)\s*\(', r'host/base/(device|facts)\.c',
+    'only base/device.c and base/facts.c ask the device')
 program_builds = only(
     'program_builds', r'\bcl(BuildProgram|CompileProgram|LinkProgram|CreateProgramWith\w+|CreateKernel\w*)\s*\(',
     r'host/base/program\.c', 'only base/program.c builds programs')
 rooms_enqueue = only(
     'rooms_enqueue', r'\b(ca_kernel_enqueue|clEnqueueNDRangeKernel|clEnqueueTask|clEnqueueNativeKernel)\s*\(',
-    r'host/base/program\.c|host/attention/(family_[a-z]+|fused|weights)\.c|host/(gemm|nn)/\w+\.c',
-    'only families (fused is two of them), weights, gemm and nn enqueue kernels')
+    r'host/base/(program|features)\.c|host/attention/(family_[a-z]+|fused|weights)\.c|host/(gemm|nn)/\w+\.c',
+    'only families (fused is two of them), weights, gemm, nn and the proofs of features enqueue kernels')
 ndrange_once = only(
     'ndrange_once', r'\bclEnqueueNDRangeKernel\s*\(', r'host/base/program\.c',
     'kernels are enqueued by ca_kernel_enqueue')

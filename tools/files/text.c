@@ -37,6 +37,21 @@ static void clean(unsigned char *at, const unsigned char *end)
     }
 }
 
+void tool_text_clean(char *text, size_t most)
+{
+    unsigned char *start = (unsigned char *)text, *at = start;
+    const unsigned char *end = start + strlen(text);
+    while (at < end) {
+        size_t bytes = sequence(at, end);
+        if ((size_t)(at - start) + (bytes ? bytes : 1) > most)
+            break;
+        if (bytes == 0 || *at < 0x20 || *at == 0x7f || (*at == 0xc2 && at[1] < 0xa0))
+            memset(at, '?', bytes ? bytes : 1);
+        at += bytes ? bytes : 1;
+    }
+    *at = '\0';
+}
+
 bool tool_lines_read(const char *path, tool_lines *lines, tool_error *error)
 {
     enum { LIMIT = 16 << 20 };

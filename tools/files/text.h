@@ -17,6 +17,10 @@ typedef struct tool_lines {
 bool tool_lines_read(const char *path, tool_lines *lines, tool_error *error);
 void tool_lines_free(tool_lines *lines); /* all zero is allowed */
 
+/* Makes a text of whoever wrote it fit to print: at most `most` bytes, valid UTF-8 on one line; other bytes
+ * and control characters become '?'. */
+void tool_text_clean(char *text, size_t most);
+
 /* Number of letters to insert, remove, change or swap with a neighbour to turn one word into the other. Words
  * are cut to 63 bytes. */
 size_t tool_distance(const char *one, const char *other);

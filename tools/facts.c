@@ -1,0 +1,332 @@
+/* tools/facts.c: `clattn-cl facts`: what this process sees of OpenCL, as one JSON object on file
+ * descriptor 3. `clattn probe` runs it in processes of their own, one for each driver, and outlives them. */
+#include "facts.h"
+#include "commands.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A driver may list any number of devices. */
+enum { MOST_PLATFORMS = 64, MOST_DEVICES = 256, ANSWER = 3 };
+
+typedef struct values {
+    bool details, measure;
+    const char *shape, *device;
+} values;
+
+/* ---- The loader and the platforms ---------------------------------------------------------------------- */
+
+/* From the loader's own call, which the headers of OpenCL 1.2 do not declare. */
+static void add_loader_name(cJSON *about)
+{
+    enum { LOADER_VERSION = 2, LOADER_NAME = 3 };
+    typedef cl_int (*info_fn)(int, size_t, void *, size_t *);
+    void *symbol = dlsym(RTLD_DEFAULT, "clGetICDLoaderInfoOCLICD");
+    info_fn info;
+    char name[64] = "", version[64] = "", text[CLATTN_TEXT_BYTES];
+    memcpy(&info, &symbol, sizeof info);
+    if (!symbol || info(LOADER_NAME, sizeof name - 1, name, NULL) != CL_SUCCESS ||
+        info(LOADER_VERSION, sizeof version - 1, version, NULL) != CL_SUCCESS)
+        return;
+    snprintf(text, sizeof text, "%s %s", name, version);
+    cJSON_ReplaceItemInObjectCaseSensitive(about, "name", cJSON_CreateString(text));
+}
+
+/* Which library answers, and whether it is an implementation itself, in the loader's place. */
+static void add_loader(cJSON *object)
+{
+    cJSON *about = cJSON_AddObjectToObject(object, "loader");
+    void *symbol = dlsym(RTLD_DEFAULT, "clGetPlatformIDs"), *own = NULL;
+    Dl_info where = { 0 }, other = { 0 };
+    char path[4096];
+    bool found = symbol && dladdr(symbol, &where) && where.dli_fname;
+    const char *file = found ? realpath(where.dli_fname, path) : NULL;
+    if (found && (own = dlsym(RTLD_DEFAULT, "clIcdGetPlatformIDsKHR")))
+        dladdr(own, &other);
+    if (file)
+        cJSON_AddStringToObject(about, "library", file);
+    else
+        cJSON_AddNullToObject(about, "library");
+    cJSON_AddNullToObject(about, "name");
+    add_loader_name(about);
+    cJSON_AddBoolToObject(about, "is_implementation", other.dli_fname && other.dli_fbase == where.dli_fbase);
+    cJSON_AddNullToObject(about, "words");
+}
+
+static void add_platform_text(cJSON *about, const char *name, cl_platform_id id, cl_platform_info what)
+{
+    char text[CLATTN_TEXT_BYTES] = "";
+    size_t bytes = 0;
+    cl_int error = clGetPlatformInfo(id, what, sizeof text - 1, text, &bytes);
+    if (error == CL_SUCCESS)
+        cJSON_AddStringToObject(about, name, text);
+    else
+        cJSON_AddNullToObject(about, name);
+}
+
+static void add_platforms(cJSON *object)
+{
+    cJSON *list = cJSON_AddArrayToObject(object, "platforms");
+    cl_platform_id ids[MOST_PLATFORMS];
+    cl_uint count = 0;
+    if (clGetPlatformIDs(MOST_PLATFORMS, ids, &count) != CL_SUCCESS)
+        return;
+    for (cl_uint index = 0; index < count && index < MOST_PLATFORMS; index++) {
+        cJSON *about = cJSON_CreateObject();
+        cl_uint devices = 0;
+        cl_int error = clGetDeviceIDs(ids[index], CL_DEVICE_TYPE_ALL, 0, NULL, &devices);
+        cJSON_AddItemToArray(list, about);
+        add_platform_text(about, "name", ids[index], CL_PLATFORM_NAME);
+        add_platform_text(about, "vendor", ids[index], CL_PLATFORM_VENDOR);
+        add_platform_text(about, "version", ids[index], CL_PLATFORM_VERSION);
+        cJSON_AddNumberToObject(about, "devices", error == CL_SUCCESS ? devices : 0);
+        if (error == CL_SUCCESS)
+            cJSON_AddNullToObject(about, "error");
+        else
+            cJSON_AddStringToObject(about, "error", clattn_cl_error_name(error));
+    }
+}
+
+/* ---- Devices ------------------------------------------------------------------------------------------- */
+
+static const char *type_name(cl_device_type type)
+{
+    if (type & CL_DEVICE_TYPE_GPU)
+        return "gpu";
+    if (type & CL_DEVICE_TYPE_CPU)
+        return "cpu";
+    return type & CL_DEVICE_TYPE_ACCELERATOR ? "accelerator" : "other";
+}
+
+static void add_fact(cJSON *object, const clattn_fact *fact)
+{
+    if (fact->kind == CLATTN_FACT_NUMBER)
+        cJSON_AddNumberToObject(object, fact->name, fact->number);
+    else if (fact->kind == CLATTN_FACT_FLAG)
+        cJSON_AddBoolToObject(object, fact->name, fact->number != 0);
+    else if (fact->kind == CLATTN_FACT_TEXT)
+        cJSON_AddStringToObject(object, fact->name, fact->text);
+    else
+        cJSON_AddNullToObject(object, fact->name);
+}
+
+/* All facts; those that the driver refuses are null, and beside them is why. */
+static bool add_facts(cJSON *about, const clattn_device_info *device, bool details, tool_error *error)
+{
+    size_t count = 0;
+    clattn_fact *facts = NULL;
+    if (clattn_device_facts(device->device_id, 0, NULL, &count) == CLATTN_OK)
+        facts = calloc(count, sizeof *facts);
+    if (!facts || clattn_device_facts(device->device_id, count, facts, &count) != CLATTN_OK)
+        return free(facts), tool_fail_library(error, device->name);
+    cJSON *all = details ? cJSON_AddObjectToObject(about, "facts") : NULL;
+    cJSON *unknown = details ? cJSON_AddObjectToObject(about, "unknown") : NULL;
+    if (!details) {
+        cJSON_AddNullToObject(about, "facts");
+        cJSON_AddNullToObject(about, "unknown");
+    }
+    for (size_t index = 0; index < count; index++) {
+        static const char *const always[] = { "vendor", "vendor_id", "pci_address" };
+        for (size_t name = 0; name < sizeof always / sizeof always[0]; name++) {
+            if (strcmp(facts[index].name, always[name]) == 0)
+                add_fact(about, &facts[index]);
+        }
+        if (details)
+            add_fact(all, &facts[index]);
+        if (details && facts[index].kind == CLATTN_FACT_UNKNOWN)
+            cJSON_AddStringToObject(unknown, facts[index].name, facts[index].text);
+    }
+    free(facts);
+    return true;
+}
+
+static void add_device(cJSON *about, const clattn_device_info *device)
+{
+    cJSON_AddStringToObject(about, "platform", device->platform);
+    cJSON_AddStringToObject(about, "name", device->name);
+    cJSON_AddStringToObject(about, "type", type_name(device->type));
+    cJSON_AddNumberToObject(about, "compute_units", device->compute_units);
+    cJSON_AddNumberToObject(about, "memory_bytes", (double)device->memory_bytes);
+    cJSON_AddNumberToObject(about, "max_alloc_bytes", (double)device->max_alloc_bytes);
+    cJSON_AddNumberToObject(about, "local_bytes", (double)device->local_bytes);
+    cJSON_AddStringToObject(about, "version", device->version);
+    cJSON_AddStringToObject(about, "driver", device->driver);
+    cJSON_AddBoolToObject(about, "has_compiler", device->has_compiler);
+}
+
+static bool add_features(cJSON *about, clattn_context *context, tool_error *error)
+{
+    size_t count = 0;
+    clattn_feature *features = NULL;
+    if (clattn_device_features(context, 0, NULL, &count) == CLATTN_OK)
+        features = calloc(count, sizeof *features);
+    if (!features || clattn_device_features(context, count, features, &count) != CLATTN_OK)
+        return free(features), tool_fail_library(error, NULL);
+    cJSON *list = cJSON_AddArrayToObject(about, "features");
+    for (size_t index = 0; index < count; index++) {
+        cJSON *one = cJSON_CreateObject();
+        cJSON_AddItemToArray(list, one);
+        cJSON_AddStringToObject(one, "name", features[index].name);
+        cJSON_AddStringToObject(one, "what", features[index].what);
+        cJSON_AddBoolToObject(one, "claimed", features[index].claimed);
+        cJSON_AddStringToObject(one, "proof", clattn_proof_name(features[index].proof));
+        if (features[index].detail[0])
+            cJSON_AddStringToObject(one, "detail", features[index].detail);
+        else
+            cJSON_AddNullToObject(one, "detail");
+    }
+    free(features);
+    return true;
+}
+
+/* Rows are asked about a sequence and about one new token, the two problems that rows are made for. */
+static void add_rows(cJSON *about, clattn_context *context)
+{
+    cJSON *list = cJSON_AddArrayToObject(about, "rows");
+    for (size_t index = 0; index < clattn_kernel_count(); index++) {
+        const char *name = clattn_kernel_name(index);
+        clattn_attention_desc desc;
+        bool open = false;
+        char reason[CLATTN_TEXT_BYTES] = "";
+        for (int64_t queries = 512; queries > 0 && !open; queries = queries == 1 ? 0 : 1) {
+            clattn_attention_desc_init(&desc, 1, 8, 8, queries, 512, 64, 64);
+            open = clattn_attention_supports(context, &desc, name) == CLATTN_OK;
+            const char *message = clattn_last_message(), *after = strstr(message, ": ");
+            if (!open)
+                snprintf(reason, sizeof reason, "%s", after ? after + 2 : message);
+        }
+        cJSON *one = cJSON_CreateObject();
+        cJSON_AddItemToArray(list, one);
+        cJSON_AddStringToObject(one, "name", name);
+        cJSON_AddBoolToObject(one, "open", open);
+        if (open)
+            cJSON_AddNullToObject(one, "reason");
+        else
+            cJSON_AddStringToObject(one, "reason", reason);
+    }
+}
+
+/* What needs a context. A device that does not open is listed all the same, with the reason as the first
+ * feature's. */
+static bool add_proofs(cJSON *about, size_t index, const values *given, tool_error *error)
+{
+    static const char *const late[] = { "features", "rows", "shape", "measure" };
+    char number[24];
+    tool_error trouble;
+    clattn_context *context = NULL;
+    bool ok = true;
+    snprintf(number, sizeof number, "%zu", index);
+    if (!given->details && !given->shape && !given->measure) {
+        /* nothing is asked */
+    } else if (tool_open(number, &context, &trouble)) {
+        if (given->details) {
+            ok = add_features(about, context, error);
+            add_rows(about, context);
+        }
+        if (ok && given->shape)
+            ok = facts_add_shape(about, context, given->shape, error);
+        if (ok && given->measure)
+            ok = facts_add_measures(about, context, error);
+    } else {
+        cJSON *list = cJSON_AddArrayToObject(about, "features"), *one = cJSON_CreateObject();
+        cJSON_AddItemToArray(list, one);
+        cJSON_AddStringToObject(one, "name", "kernel");
+        cJSON_AddStringToObject(one, "what", "the simplest kernel");
+        cJSON_AddBoolToObject(one, "claimed", true);
+        cJSON_AddStringToObject(one, "proof", clattn_proof_name(CLATTN_PROOF_FAILED));
+        cJSON_AddStringToObject(one, "detail", trouble.text);
+    }
+    for (size_t name = 0; name < sizeof late / sizeof late[0]; name++) {
+        if (!cJSON_HasObjectItem(about, late[name]))
+            cJSON_AddNullToObject(about, late[name]);
+    }
+    clattn_context_destroy(context);
+    return ok;
+}
+
+static bool add_devices(cJSON *object, const values *given, tool_error *error)
+{
+    cJSON *list = cJSON_AddArrayToObject(object, "devices");
+    clattn_device_info *devices = NULL;
+    size_t count = 0, room = 0;
+    bool ok = true;
+    clattn_status status = clattn_devices(0, NULL, &count);
+    if (status == CLATTN_OK) {
+        room = count < MOST_DEVICES ? count : MOST_DEVICES;
+        devices = calloc(room + 1, sizeof *devices);
+        status = devices ? clattn_devices(room, devices, &count) : CLATTN_OUT_OF_MEMORY;
+    }
+    cJSON_AddNumberToObject(object, "device_count", (double)count);
+    if (status != CLATTN_OK)
+        cJSON_AddStringToObject(object, "words", clattn_last_message());
+    for (size_t index = 0; status == CLATTN_OK && ok && index < room && index < count; index++) {
+        cJSON *about = cJSON_CreateObject();
+        cJSON_AddItemToArray(list, about);
+        add_device(about, &devices[index]);
+        ok = add_facts(about, &devices[index], given->details, error) &&
+             add_proofs(about, index, given, error);
+    }
+    free(devices);
+    return ok;
+}
+
+static void add_pick(cJSON *object, const char *selector)
+{
+    size_t pick = 0;
+    char why[CLATTN_TEXT_BYTES] = "";
+    if (clattn_device_pick(tool_selector(selector), &pick, why) == CLATTN_OK) {
+        cJSON_AddNumberToObject(object, "pick", (double)pick);
+        cJSON_AddStringToObject(object, "why", why);
+    } else {
+        cJSON_AddNullToObject(object, "pick");
+        cJSON_AddStringToObject(object, "why", clattn_last_message());
+    }
+}
+
+static int facts(int argc, char **argv)
+{
+    values given = { 0 };
+    tool_error error;
+    int code = tool_options_read(&tool_facts_command, argc, argv, &given);
+    if (code != TOOL_GO_ON)
+        return code;
+    FILE *answer = fdopen(ANSWER, "w");
+    if (!answer)
+        return tool_usage(&tool_facts_command,
+                          "file descriptor %d is not open: clattn probe runs this command", ANSWER);
+    cJSON *object = cJSON_CreateObject();
+    add_loader(object);
+    add_platforms(object);
+    bool ok = add_devices(object, &given, &error);
+    add_pick(object, given.device);
+    char *text = ok ? cJSON_PrintUnformatted(object) : NULL;
+    if (ok && !text)
+        ok = tool_fail(&error, "no memory for the JSON text");
+    if (ok && (fputs(text, answer) < 0 || fflush(answer) != 0))
+        ok = tool_fail(&error, "cannot write the answer");
+    cJSON_free(text);
+    cJSON_Delete(object);
+    return tool_finish(&tool_facts_command, ok, &error);
+}
+
+static const tool_option options[] = {
+    { "--details", TOOL_FLAG, offsetof(values, details), NULL, "facts, features proved, rows of the table",
+      0 },
+    { "--shape", TOOL_TEXT, offsetof(values, shape), "TEXT", "what would run for this shape", 0 },
+    { "--measure", TOOL_FLAG, offsetof(values, measure), NULL, "what the device can do at most", 0 },
+    { "--device", TOOL_TEXT, offsetof(values, device), "SELECTOR", "what the pick is told", 0 },
+};
+
+const tool_command tool_facts_command = {
+    .name = "facts",
+    .usage = "[options]",
+    .summary = "what this process sees of OpenCL, as JSON on file descriptor 3; clattn probe runs it",
+    .notes = "",
+    .example = "  clattn-cl facts 3>&1\n",
+    .options = options,
+    .count = sizeof options / sizeof options[0],
+    .run = facts,
+};
