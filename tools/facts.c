@@ -17,6 +17,24 @@ typedef struct values {
     const char *shape, *device;
 } values;
 
+/* What is known so far, and where it goes. */
+typedef struct answer {
+    cJSON *object;
+    FILE *file;
+    const values *given;
+} answer;
+
+/* A line; the last whole one counts. */
+static bool write_answer(answer *to, tool_error *error)
+{
+    char *text = cJSON_PrintUnformatted(to->object);
+    if (!text)
+        return tool_fail(error, "no memory for the JSON text");
+    bool ok = fprintf(to->file, "%s\n", text) > 0 && fflush(to->file) == 0;
+    cJSON_free(text);
+    return ok || tool_fail(error, "cannot write the answer");
+}
+
 /* ---- The loader and the platforms ---------------------------------------------------------------------- */
 
 /* From the loader's own call, which the headers of OpenCL 1.2 do not declare. */
@@ -24,15 +42,17 @@ static void add_loader_name(cJSON *about)
 {
     enum { LOADER_VERSION = 2, LOADER_NAME = 3 };
     typedef cl_int (*info_fn)(int, size_t, void *, size_t *);
-    void *symbol = dlsym(RTLD_DEFAULT, "clGetICDLoaderInfoOCLICD");
+    void *symbol = clGetExtensionFunctionAddress("clGetICDLoaderInfoOCLICD");
     info_fn info;
     char name[64] = "", version[64] = "", text[CLATTN_TEXT_BYTES];
     memcpy(&info, &symbol, sizeof info);
-    if (!symbol || info(LOADER_NAME, sizeof name - 1, name, NULL) != CL_SUCCESS ||
-        info(LOADER_VERSION, sizeof version - 1, version, NULL) != CL_SUCCESS)
-        return;
-    snprintf(text, sizeof text, "%s %s", name, version);
-    cJSON_ReplaceItemInObjectCaseSensitive(about, "name", cJSON_CreateString(text));
+    if (symbol && info(LOADER_NAME, sizeof name - 1, name, NULL) == CL_SUCCESS &&
+        info(LOADER_VERSION, sizeof version - 1, version, NULL) == CL_SUCCESS) {
+        snprintf(text, sizeof text, "%s %s", name, version);
+        cJSON_AddStringToObject(about, "name", text);
+    } else {
+        cJSON_AddNullToObject(about, "name");
+    }
 }
 
 /* Which library answers, and whether it is an implementation itself, in the loader's place. */
@@ -50,7 +70,6 @@ static void add_loader(cJSON *object)
         cJSON_AddStringToObject(about, "library", file);
     else
         cJSON_AddNullToObject(about, "library");
-    cJSON_AddNullToObject(about, "name");
     add_loader_name(about);
     cJSON_AddBoolToObject(about, "is_implementation", other.dli_fname && other.dli_fbase == where.dli_fbase);
     cJSON_AddNullToObject(about, "words");
@@ -165,7 +184,8 @@ static bool add_features(cJSON *about, clattn_context *context, tool_error *erro
         features = calloc(count, sizeof *features);
     if (!features || clattn_device_features(context, count, features, &count) != CLATTN_OK)
         return free(features), tool_fail_library(error, NULL);
-    cJSON *list = cJSON_AddArrayToObject(about, "features");
+    cJSON *list = cJSON_CreateArray();
+    cJSON_ReplaceItemInObjectCaseSensitive(about, "features", list);
     for (size_t index = 0; index < count; index++) {
         cJSON *one = cJSON_CreateObject();
         cJSON_AddItemToArray(list, one);
@@ -182,10 +202,17 @@ static bool add_features(cJSON *about, clattn_context *context, tool_error *erro
     return true;
 }
 
+const char *facts_reason(void)
+{
+    const char *message = clattn_last_message(), *after = strstr(message, ": ");
+    return after ? after + 2 : message;
+}
+
 /* Rows are asked about a sequence and about one new token, the two problems that rows are made for. */
 static void add_rows(cJSON *about, clattn_context *context)
 {
-    cJSON *list = cJSON_AddArrayToObject(about, "rows");
+    cJSON *list = cJSON_CreateArray();
+    cJSON_ReplaceItemInObjectCaseSensitive(about, "rows", list);
     for (size_t index = 0; index < clattn_kernel_count(); index++) {
         const char *name = clattn_kernel_name(index);
         clattn_attention_desc desc;
@@ -194,9 +221,8 @@ static void add_rows(cJSON *about, clattn_context *context)
         for (int64_t queries = 512; queries > 0 && !open; queries = queries == 1 ? 0 : 1) {
             clattn_attention_desc_init(&desc, 1, 8, 8, queries, 512, 64, 64);
             open = clattn_attention_supports(context, &desc, name) == CLATTN_OK;
-            const char *message = clattn_last_message(), *after = strstr(message, ": ");
             if (!open)
-                snprintf(reason, sizeof reason, "%s", after ? after + 2 : message);
+                snprintf(reason, sizeof reason, "%s", facts_reason());
         }
         cJSON *one = cJSON_CreateObject();
         cJSON_AddItemToArray(list, one);
@@ -209,67 +235,44 @@ static void add_rows(cJSON *about, clattn_context *context)
     }
 }
 
-/* What needs a context. A device that does not open is listed all the same, with the reason as the first
- * feature's. */
-static bool add_proofs(cJSON *about, size_t index, const values *given, tool_error *error)
+/* A device that does not open is listed all the same, with the reason as the first feature's. */
+static void add_closed(cJSON *about, const char *words)
 {
-    static const char *const late[] = { "features", "rows", "shape", "measure" };
+    cJSON *list = cJSON_CreateArray(), *one = cJSON_CreateObject();
+    cJSON_AddItemToArray(list, one);
+    cJSON_AddStringToObject(one, "name", "kernel");
+    cJSON_AddStringToObject(one, "what", "the simplest kernel");
+    cJSON_AddBoolToObject(one, "claimed", true);
+    cJSON_AddStringToObject(one, "proof", clattn_proof_name(CLATTN_PROOF_FAILED));
+    cJSON_AddStringToObject(one, "detail", words);
+    cJSON_ReplaceItemInObjectCaseSensitive(about, "features", list);
+}
+
+/* What needs a context. Each part is answered as soon as it is known: the next may take the process down. */
+static bool add_proofs(answer *to, cJSON *about, size_t index, tool_error *error)
+{
+    const values *given = to->given;
     char number[24];
     tool_error trouble;
     clattn_context *context = NULL;
-    bool ok = true;
     snprintf(number, sizeof number, "%zu", index);
-    if (!given->details && !given->shape && !given->measure) {
-        /* nothing is asked */
-    } else if (tool_open(number, &context, &trouble)) {
-        if (given->details) {
-            ok = add_features(about, context, error);
-            add_rows(about, context);
-        }
-        if (ok && given->shape)
-            ok = facts_add_shape(about, context, given->shape, error);
-        if (ok && given->measure)
-            ok = facts_add_measures(about, context, error);
-    } else {
-        cJSON *list = cJSON_AddArrayToObject(about, "features"), *one = cJSON_CreateObject();
-        cJSON_AddItemToArray(list, one);
-        cJSON_AddStringToObject(one, "name", "kernel");
-        cJSON_AddStringToObject(one, "what", "the simplest kernel");
-        cJSON_AddBoolToObject(one, "claimed", true);
-        cJSON_AddStringToObject(one, "proof", clattn_proof_name(CLATTN_PROOF_FAILED));
-        cJSON_AddStringToObject(one, "detail", trouble.text);
+    if (!given->details && !given->shape && !given->measure)
+        return true;
+    if (!tool_open(number, &context, &trouble)) {
+        add_closed(about, trouble.text);
+        return write_answer(to, error);
     }
-    for (size_t name = 0; name < sizeof late / sizeof late[0]; name++) {
-        if (!cJSON_HasObjectItem(about, late[name]))
-            cJSON_AddNullToObject(about, late[name]);
-    }
-    clattn_context_destroy(context);
-    return ok;
-}
-
-static bool add_devices(cJSON *object, const values *given, tool_error *error)
-{
-    cJSON *list = cJSON_AddArrayToObject(object, "devices");
-    clattn_device_info *devices = NULL;
-    size_t count = 0, room = 0;
     bool ok = true;
-    clattn_status status = clattn_devices(0, NULL, &count);
-    if (status == CLATTN_OK) {
-        room = count < MOST_DEVICES ? count : MOST_DEVICES;
-        devices = calloc(room + 1, sizeof *devices);
-        status = devices ? clattn_devices(room, devices, &count) : CLATTN_OUT_OF_MEMORY;
+    if (given->details) {
+        ok = add_features(about, context, error);
+        add_rows(about, context);
+        ok = ok && write_answer(to, error);
     }
-    cJSON_AddNumberToObject(object, "device_count", (double)count);
-    if (status != CLATTN_OK)
-        cJSON_AddStringToObject(object, "words", clattn_last_message());
-    for (size_t index = 0; status == CLATTN_OK && ok && index < room && index < count; index++) {
-        cJSON *about = cJSON_CreateObject();
-        cJSON_AddItemToArray(list, about);
-        add_device(about, &devices[index]);
-        ok = add_facts(about, &devices[index], given->details, error) &&
-             add_proofs(about, index, given, error);
-    }
-    free(devices);
+    if (ok && given->shape)
+        ok = facts_add_shape(about, context, given->shape, error) && write_answer(to, error);
+    if (ok && given->measure)
+        ok = facts_add_measures(about, context, error) && write_answer(to, error);
+    clattn_context_destroy(context);
     return ok;
 }
 
@@ -286,6 +289,38 @@ static void add_pick(cJSON *object, const char *selector)
     }
 }
 
+static bool add_devices(answer *to, tool_error *error)
+{
+    cJSON *object = to->object, *list = cJSON_AddArrayToObject(object, "devices");
+    static const char *const late[] = { "features", "rows", "shape", "measure" };
+    clattn_device_info *devices = NULL;
+    size_t count = 0, room = 0;
+    bool ok = true;
+    clattn_status status = clattn_devices(0, NULL, &count);
+    if (status == CLATTN_OK) {
+        room = count < MOST_DEVICES ? count : MOST_DEVICES;
+        devices = calloc(room + 1, sizeof *devices);
+        status = devices ? clattn_devices(room, devices, &count) : CLATTN_OUT_OF_MEMORY;
+    }
+    cJSON_AddNumberToObject(object, "device_count", (double)count);
+    if (status != CLATTN_OK)
+        cJSON_AddStringToObject(object, "words", clattn_last_message());
+    for (size_t index = 0; status == CLATTN_OK && ok && index < room && index < count; index++) {
+        cJSON *about = cJSON_CreateObject();
+        cJSON_AddItemToArray(list, about);
+        add_device(about, &devices[index]);
+        ok = add_facts(about, &devices[index], to->given->details, error);
+        for (size_t name = 0; name < sizeof late / sizeof late[0]; name++)
+            cJSON_AddNullToObject(about, late[name]);
+    }
+    add_pick(object, to->given->device);
+    ok = ok && write_answer(to, error);
+    for (size_t index = 0; status == CLATTN_OK && ok && index < room && index < count; index++)
+        ok = add_proofs(to, cJSON_GetArrayItem(list, (int)index), index, error);
+    free(devices);
+    return ok;
+}
+
 static int facts(int argc, char **argv)
 {
     values given = { 0 };
@@ -293,22 +328,15 @@ static int facts(int argc, char **argv)
     int code = tool_options_read(&tool_facts_command, argc, argv, &given);
     if (code != TOOL_GO_ON)
         return code;
-    FILE *answer = fdopen(ANSWER, "w");
-    if (!answer)
+    answer to = { .file = fdopen(ANSWER, "w"), .given = &given };
+    if (!to.file)
         return tool_usage(&tool_facts_command,
                           "file descriptor %d is not open: clattn probe runs this command", ANSWER);
-    cJSON *object = cJSON_CreateObject();
-    add_loader(object);
-    add_platforms(object);
-    bool ok = add_devices(object, &given, &error);
-    add_pick(object, given.device);
-    char *text = ok ? cJSON_PrintUnformatted(object) : NULL;
-    if (ok && !text)
-        ok = tool_fail(&error, "no memory for the JSON text");
-    if (ok && (fputs(text, answer) < 0 || fflush(answer) != 0))
-        ok = tool_fail(&error, "cannot write the answer");
-    cJSON_free(text);
-    cJSON_Delete(object);
+    to.object = cJSON_CreateObject();
+    add_loader(to.object);
+    add_platforms(to.object);
+    bool ok = add_devices(&to, &error);
+    cJSON_Delete(to.object);
     return tool_finish(&tool_facts_command, ok, &error);
 }
 

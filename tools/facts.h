@@ -12,4 +12,7 @@ bool facts_add_shape(cJSON *about, clattn_context *context, const char *shape, t
 /* "measure": peaks, bandwidths, latencies, with spread. */
 bool facts_add_measures(cJSON *about, clattn_context *context, tool_error *error);
 
+/* Why a row was refused, from the library's last message, without the row's name. */
+const char *facts_reason(void);
+
 #endif

@@ -233,7 +233,8 @@ bool facts_add_measures(cJSON *about, clattn_context *context, tool_error *error
 {
     instruments with;
     bool ok = prepare(&with, context, error);
-    cJSON *list = cJSON_AddArrayToObject(about, "measure");
+    cJSON *list = cJSON_CreateArray();
+    cJSON_ReplaceItemInObjectCaseSensitive(about, "measure", list);
     for (size_t index = 0; ok && index < sizeof rows / sizeof rows[0]; index++) {
         cJSON *one = cJSON_CreateObject();
         cJSON_AddItemToArray(list, one);

@@ -112,7 +112,7 @@ static double add_kernel(cJSON *shape, clattn_context *context, const clattn_att
         cJSON *one = cJSON_CreateObject();
         cJSON_AddItemToArray(passed, one);
         cJSON_AddStringToObject(one, "name", name);
-        cJSON_AddStringToObject(one, "reason", refused ? clattn_last_message() : "it does not build");
+        cJSON_AddStringToObject(one, "reason", refused ? facts_reason() : "it does not build");
     }
     if (status == CLATTN_OK)
         cJSON_AddNumberToObject(shape, "workspace_bytes", workspace);
@@ -175,16 +175,17 @@ static void add_estimate(cJSON *shape, const bench_case *of, clattn_context *con
 bool facts_add_shape(cJSON *about, clattn_context *context, const char *text, tool_error *error)
 {
     bench_case of;
-    char words[BENCH_TEXT];
+    char words[BENCH_TEXT + 16];
     if (!bench_shape_read(text, &of, error))
         return false;
     if (of.is_module)
         return tool_fail(error, "module: a shape of attention alone is wanted");
     const clattn_attention_desc desc = bench_describe(&of);
-    cJSON *shape = cJSON_AddObjectToObject(about, "shape");
+    cJSON *shape = cJSON_CreateObject();
+    cJSON_ReplaceItemInObjectCaseSensitive(about, "shape", shape);
     bench_shape_text(&of, words);
+    snprintf(words + strlen(words), sizeof words - strlen(words), " dtype=%s", bench_dtypes[of.dtype]);
     cJSON_AddStringToObject(shape, "text", words);
-    cJSON_AddStringToObject(shape, "dtype", bench_dtypes[of.dtype]);
     double workspace = add_kernel(shape, context, &desc);
     add_memory(shape, &of, clattn_context_device(context), workspace);
     add_estimate(shape, &of, context);

@@ -180,33 +180,41 @@ static void say(child *of, const process *was, const char *what)
     snprintf(of->words, sizeof of->words, "%s%s%s", what, line[0] ? "; its last words: " : "", line);
 }
 
+/* The last whole line of what it answered. */
+static cJSON *last_answer(process *was)
+{
+    char *end = was->bytes ? strrchr(was->text, '\n') : NULL;
+    if (!end)
+        return NULL;
+    *end = '\0';
+    const char *before = strrchr(was->text, '\n'), *stop = NULL;
+    cJSON *answer = cJSON_ParseWithOpts(before ? before + 1 : was->text, &stop, true);
+    if (cJSON_IsObject(answer)) {
+        clean(answer);
+        return answer;
+    }
+    cJSON_Delete(answer);
+    return NULL;
+}
+
 static void judge(child *of, process *was)
 {
-    char what[64];
-    const char *stop = NULL;
-    if (of->end == CHILD_TIMED_OUT || of->end == CHILD_MEMORY)
+    char what[64] = "";
+    of->answer = last_answer(was);
+    if (of->end != CHILD_ANSWERED)
         return;
     if (WIFSIGNALED(was->status)) {
         of->end = CHILD_CRASHED;
         snprintf(what, sizeof what, "%s", strsignal(WTERMSIG(was->status)));
-        say(of, was, what);
-        return;
-    }
-    cJSON *answer = was->bytes ? cJSON_ParseWithOpts(was->text, &stop, true) : NULL;
-    if (cJSON_IsObject(answer)) {
-        clean(answer);
-        of->answer = answer;
-        of->end = CHILD_ANSWERED;
-        of->words[0] = '\0';
-        return;
-    }
-    cJSON_Delete(answer);
-    of->end = was->bytes ? CHILD_RUBBISH : CHILD_EXITED;
-    if (was->bytes)
+    } else if (was->bytes && !of->answer) {
+        of->end = CHILD_RUBBISH;
         snprintf(what, sizeof what, "%zu bytes that are no answer", was->bytes);
-    else
+    } else if (!of->answer || WEXITSTATUS(was->status) != 0) {
+        of->end = CHILD_EXITED;
         snprintf(what, sizeof what, "exit code %d", WEXITSTATUS(was->status));
-    say(of, was, what);
+    }
+    if (what[0])
+        say(of, was, what);
 }
 
 static void limit(child *of, process *now_is, const child_limits *limits)
@@ -272,34 +280,46 @@ static bool runs(child *of, process *is, const child_limits *limits)
     return false;
 }
 
-bool children_run(child *all, size_t count, const child_limits *limits, tool_error *error)
+static bool run_together(child *all, size_t count, const child_limits *limits, tool_error *error)
 {
     process *processes = calloc(count + 1, sizeof *processes);
     struct pollfd *polled = calloc(2 * count + 1, sizeof *polled);
     bool ok = processes && polled;
     size_t started = 0;
-    for (size_t index = 0; processes && index < count; index++)
-        processes[index].answer = processes[index].said = -1;
-    if (!ok)
+    if (!ok) {
         tool_fail(error, "no memory for %zu processes", count);
-    while (ok && started < count) {
+        goto done;
+    }
+    for (; ok && started < count; started++) {
+        processes[started].answer = processes[started].said = -1;
         if (all[started].end != CHILD_NOT_RUN)
             ok = start(&all[started], &processes[started], error);
-        started++;
     }
-    for (size_t index = 0; !ok && processes && index < started; index++) {
+    for (size_t index = 0; !ok && index < started; index++) {
         if (processes[index].pid)
             end_group(&processes[index]);
     }
-    for (bool running = true; running && processes && polled;) {
+    for (bool running = true; running;) {
         running = false;
         read_all(processes, started, polled);
         for (size_t index = 0; index < started; index++)
             running |= runs(&all[index], &processes[index], limits);
     }
-    for (size_t index = 0; processes && index < started; index++)
+    for (size_t index = 0; index < started; index++)
         free(processes[index].text);
+done:
     free(processes);
     free(polled);
     return ok;
+}
+
+bool children_run(child *all, size_t count, bool together, const child_limits *limits, tool_error *error)
+{
+    if (together)
+        return run_together(all, count, limits, error);
+    for (size_t index = 0; index < count; index++) {
+        if (!run_together(&all[index], 1, limits, error))
+            return false;
+    }
+    return true;
 }

@@ -1,6 +1,6 @@
-/* tools/probe/children.h: processes that answer with one JSON object on file descriptor 3, or do not: those
- * that crash, hang, end early, print without end or take memory without end cost their answer and nothing
- * else. Called by gather.c. */
+/* tools/probe/children.h: processes that answer with JSON objects on file descriptor 3, a line each, of which
+ * the last counts; or do not: those that crash, hang, end early, print without end or take memory without end
+ * cost what they had not answered yet and nothing else. Called by gather.c. */
 #ifndef TOOLS_PROBE_CHILDREN_H
 #define TOOLS_PROBE_CHILDREN_H
 
@@ -11,7 +11,7 @@
 enum { CHILD_WORDS = 256 };
 
 typedef enum child_end {
-    CHILD_ANSWERED,
+    CHILD_ANSWERED,  /* all */
     CHILD_CRASHED,   /* ended by a signal */
     CHILD_TIMED_OUT, /* and was ended */
     CHILD_EXITED,    /* without an answer */
@@ -31,7 +31,7 @@ typedef struct child {
     child_end end;
     char words[CHILD_WORDS]; /* what happened, with the last line that it wrote to stdout or stderr */
     double seconds;
-    cJSON *answer; /* NULL unless ANSWERED; its texts are clean and short. The caller deletes it */
+    cJSON *answer; /* the last whole one, or NULL; its texts are clean and short. The caller deletes it */
 } child;
 
 typedef struct child_limits {
@@ -39,8 +39,8 @@ typedef struct child_limits {
     double memory_bytes; /* resident */
 } child_limits;
 
-/* Runs all at once and returns when all have ended. False, with the error, when a process cannot be started
- * at all. */
-bool children_run(child *all, size_t count, const child_limits *limits, tool_error *error);
+/* Runs them, `together` or one after the other, and returns when all have ended. False, with the error, when
+ * a process cannot be started at all. */
+bool children_run(child *all, size_t count, bool together, const child_limits *limits, tool_error *error);
 
 #endif

@@ -141,7 +141,7 @@ static void add_icd(cJSON *document, const tool_icd *icd, child *of, cJSON *toge
     add_text(about, "file", icd ? icd->file : NULL);
     add_text(about, "library", icd ? icd->library : NULL);
     cJSON_AddStringToObject(about, "end", child_end_name(of->end));
-    add_text(about, "words", of->answer ? json_text(of->answer, "words") : of->words);
+    add_text(about, "words", of->words[0] ? of->words : json_text(of->answer, "words"));
     cJSON_AddNumberToObject(about, "seconds", of->seconds);
     cJSON_AddNumberToObject(about, "device_count", json_number(of->answer, "device_count"));
     if (cJSON_IsArray(cJSON_GetObjectItem(of->answer, "platforms")))
@@ -258,6 +258,7 @@ bool gather(const tool_icds *icds, const gather_wish *wish, cJSON **document, to
         whole[used++] = "--shape";
         whole[used++] = wish->shape;
     }
+    const bool together = !wish->shape && !wish->measure; /* what is timed runs alone */
     one_icd *alone = calloc(count + 1, sizeof *alone);
     child *children = calloc(count + 1, sizeof *children), *all = children + count;
     bool ok = alone && children;
@@ -278,13 +279,13 @@ bool gather(const tool_icds *icds, const gather_wish *wish, cJSON **document, to
     }
     if (ok) {
         *all = (child){ .arguments = count ? list : whole, .environment = untouched };
-        ok = children_run(children, count + 1, &wish->limits, error);
+        ok = children_run(children, count + 1, together, &wish->limits, error);
     }
     /* Where an implementation stands in the loader's place, drivers alone are all the same one. */
     if (ok && count && json_true(cJSON_GetObjectItem(all->answer, "loader"), "is_implementation")) {
         cJSON_Delete(all->answer);
         *all = (child){ .arguments = whole, .environment = untouched };
-        ok = children_run(all, 1, &wish->limits, error);
+        ok = children_run(all, 1, true, &wish->limits, error);
         count = 0;
     }
     if (ok)

@@ -97,11 +97,19 @@ static const char *number_text(const cJSON *device, char text[CELL])
     return text;
 }
 
-static void print_title(const view *on, const cJSON *device)
+/* The device, and its part of the document; NULL, said, where its driver did not get so far. */
+static const cJSON *open_part(const view *on, const cJSON *document, const cJSON *device, const char *key)
 {
+    const cJSON *part = cJSON_GetObjectItemCaseSensitive(device, key);
+    const cJSON *icds = cJSON_GetObjectItemCaseSensitive(document, "icds");
+    const cJSON *icd = cJSON_GetArrayItem(icds, (int)json_number(device, "icd"));
     char number[CELL];
     fprintf(on->to, "\n%s  %s (%s)\n", number_text(device, number), json_text(device, "name"),
             json_text(device, "platform"));
+    if (part && !cJSON_IsNull(part))
+        return part;
+    print_words(on->to, key, json_text(icd, "words"));
+    return NULL;
 }
 
 /* ---- Devices ------------------------------------------------------------------------------------------- */
@@ -268,15 +276,15 @@ void view_details(const view *on, const cJSON *document)
     cJSON_ArrayForEach(device, cJSON_GetObjectItemCaseSensitive(document, "devices"))
     {
         const cJSON *facts = cJSON_GetObjectItemCaseSensitive(device, "facts");
-        const cJSON *features = cJSON_GetObjectItemCaseSensitive(device, "features");
         const cJSON *rows = cJSON_GetObjectItemCaseSensitive(device, "rows");
-        print_title(on, device);
+        const cJSON *features = open_part(on, document, device, "features");
         fprintf(on->to, "  claimed\n");
         print_words(on->to, "version", json_text(device, "version"));
         print_words(on->to, "driver", json_text(device, "driver"));
         cJSON_ArrayForEach(item, facts)
             print_fact(on, item, cJSON_GetObjectItemCaseSensitive(device, "unknown"));
-        fprintf(on->to, "  proved by running it\n");
+        if (features)
+            fprintf(on->to, "  proved by running it\n");
         cJSON_ArrayForEach(item, features) print_feature(on, item);
         if (cJSON_IsArray(rows))
             fprintf(on->to, "  kernels\n");
@@ -332,10 +340,9 @@ void view_shapes(const view *on, const cJSON *document)
     cJSON_ArrayForEach(device, cJSON_GetObjectItemCaseSensitive(document, "devices"))
     {
         char words[4 * CELL];
-        const cJSON *shape = cJSON_GetObjectItemCaseSensitive(device, "shape");
-        if (!cJSON_IsObject(shape))
+        const cJSON *shape = open_part(on, document, device, "shape");
+        if (!shape)
             continue;
-        print_title(on, device);
         print_words(on->to, "shape", json_text(shape, "text"));
         if (json_text(shape, "kernel")[0])
             snprintf(words, sizeof words, "%s: %s", json_text(shape, "kernel"), json_text(shape, "why"));
@@ -359,10 +366,7 @@ void view_measures(const view *on, const cJSON *document)
     const cJSON *device, *one;
     cJSON_ArrayForEach(device, cJSON_GetObjectItemCaseSensitive(document, "devices"))
     {
-        const cJSON *measures = cJSON_GetObjectItemCaseSensitive(device, "measure");
-        if (!cJSON_IsArray(measures))
-            continue;
-        print_title(on, device);
+        const cJSON *measures = open_part(on, document, device, "measure");
         cJSON_ArrayForEach(one, measures)
         {
             char words[4 * CELL], median[CELL], low[CELL], high[CELL];
