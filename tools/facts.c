@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 /* A driver may list any number of devices. */
-enum { MOST_PLATFORMS = 64, MOST_DEVICES = 256, ANSWER = 3 };
+enum { MOST_PLATFORMS = 64, MOST_DEVICES = 64, ANSWER = 3 };
 
 typedef struct values {
     bool details, measure;
@@ -162,15 +162,23 @@ static bool add_facts(cJSON *about, const clattn_device_info *device, bool detai
     return true;
 }
 
+static void add_bytes(cJSON *about, const char *name, uint64_t bytes)
+{
+    if (bytes)
+        cJSON_AddNumberToObject(about, name, (double)bytes);
+    else
+        cJSON_AddNullToObject(about, name);
+}
+
 static void add_device(cJSON *about, const clattn_device_info *device)
 {
     cJSON_AddStringToObject(about, "platform", device->platform);
     cJSON_AddStringToObject(about, "name", device->name);
     cJSON_AddStringToObject(about, "type", type_name(device->type));
     cJSON_AddNumberToObject(about, "compute_units", device->compute_units);
-    cJSON_AddNumberToObject(about, "memory_bytes", (double)device->memory_bytes);
-    cJSON_AddNumberToObject(about, "max_alloc_bytes", (double)device->max_alloc_bytes);
-    cJSON_AddNumberToObject(about, "local_bytes", (double)device->local_bytes);
+    add_bytes(about, "memory_bytes", device->memory_bytes);
+    add_bytes(about, "max_alloc_bytes", device->max_alloc_bytes);
+    add_bytes(about, "local_bytes", device->local_bytes);
     cJSON_AddStringToObject(about, "version", device->version);
     cJSON_AddStringToObject(about, "driver", device->driver);
     cJSON_AddBoolToObject(about, "has_compiler", device->has_compiler);

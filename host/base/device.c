@@ -15,7 +15,7 @@
 #define CL_PLATFORM_NOT_FOUND_KHR (-1001)
 #endif
 
-enum { DEFAULT_ALIGN_BYTES = 128, TYPES = 4, BRIEF_BYTES = 1024 };
+enum { DEFAULT_ALIGN_BYTES = 128, TYPES = 4, BRIEF_BYTES = 1024, LONGEST_TEXT = 1 << 16 };
 
 /* ---- Facts --------------------------------------------------------------------------------------------- */
 
@@ -54,29 +54,36 @@ void ca_copy_clean(const char *text, char out[CLATTN_TEXT_BYTES])
     out[used] = '\0';
 }
 
-enum { LONGEST_TEXT = 1 << 16 }; /* of a name; a driver that says more is not believed */
+/* A text, or in its place why there is none. */
+static void take_text(cl_int error, size_t bytes, const char *text, char out[CLATTN_TEXT_BYTES])
+{
+    if (error != CL_SUCCESS)
+        snprintf(out, CLATTN_TEXT_BYTES, "%s (%d)", clattn_cl_error_name(error), (int)error);
+    else if (bytes > LONGEST_TEXT)
+        snprintf(out, CLATTN_TEXT_BYTES, "a text of %zu bytes", bytes);
+    else
+        ca_copy_clean(text != NULL ? text : "", out);
+}
 
 static void device_text(cl_device_id id, cl_device_info what, char out[CLATTN_TEXT_BYTES])
 {
     size_t bytes = 0;
-    out[0] = '\0';
-    if (clGetDeviceInfo(id, what, 0, NULL, &bytes) != CL_SUCCESS || bytes == 0 || bytes > LONGEST_TEXT)
-        return;
-    char *text = calloc(bytes + 1, 1);
-    if (text != NULL && clGetDeviceInfo(id, what, bytes, text, NULL) == CL_SUCCESS)
-        ca_copy_clean(text, out);
+    cl_int error = clGetDeviceInfo(id, what, 0, NULL, &bytes);
+    char *text = error == CL_SUCCESS && bytes <= LONGEST_TEXT ? calloc(bytes + 1, 1) : NULL;
+    if (text != NULL)
+        error = clGetDeviceInfo(id, what, bytes, text, NULL);
+    take_text(error, bytes, text, out);
     free(text);
 }
 
 static void platform_text(cl_platform_id id, cl_platform_info what, char out[CLATTN_TEXT_BYTES])
 {
     size_t bytes = 0;
-    out[0] = '\0';
-    if (clGetPlatformInfo(id, what, 0, NULL, &bytes) != CL_SUCCESS || bytes == 0 || bytes > LONGEST_TEXT)
-        return;
-    char *text = calloc(bytes + 1, 1);
-    if (text != NULL && clGetPlatformInfo(id, what, bytes, text, NULL) == CL_SUCCESS)
-        ca_copy_clean(text, out);
+    cl_int error = clGetPlatformInfo(id, what, 0, NULL, &bytes);
+    char *text = error == CL_SUCCESS && bytes <= LONGEST_TEXT ? calloc(bytes + 1, 1) : NULL;
+    if (text != NULL)
+        error = clGetPlatformInfo(id, what, bytes, text, NULL);
+    take_text(error, bytes, text, out);
     free(text);
 }
 

@@ -85,7 +85,8 @@ CLATTN_API const char *clattn_cl_error_name(cl_int error);
 
 enum { CLATTN_TEXT_BYTES = 256 }; /* room of every text field below, the final NUL included */
 
-/* What a device says of itself. Texts are cut to fit and always end in NUL. */
+/* What a device says of itself. Texts are valid UTF-8 without control characters, cut to fit; where a driver
+ * fails to give one, its error stands in its place. Sizes that it does not give are 0. */
 typedef struct clattn_device_info {
     cl_platform_id platform_id;
     cl_device_id device_id;

@@ -60,6 +60,8 @@ static const char *bytes_text(double bytes, char text[CELL])
 {
     static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
     int unit = 0;
+    if (bytes <= 0)
+        return "unknown";
     while (bytes >= 1024 && unit < 4) {
         bytes /= 1024;
         unit++;
@@ -233,10 +235,10 @@ static bool ends_with(const char *text, const char *end)
 
 static void print_fact(const view *on, const cJSON *fact, const cJSON *unknown)
 {
-    char words[2 * CELL];
+    char words[2 * CELL], bytes[CELL];
     double number = fact->valuedouble;
     if (cJSON_IsNumber(fact) && ends_with(fact->string, "_bytes"))
-        bytes_text(number, words);
+        snprintf(words, sizeof words, "%s", number > 0 ? bytes_text(number, bytes) : "none");
     else if (cJSON_IsNumber(fact) && ends_with(fact->string, "_hz"))
         si_text(number, "Hz", words);
     else if (cJSON_IsNumber(fact) && ends_with(fact->string, "_seconds"))
@@ -323,7 +325,10 @@ static void print_memory(const view *on, const cJSON *shape, const cJSON *device
         print_words(on->to, json_text(tensor, "name"), words);
     }
     if (cJSON_IsNumber(cJSON_GetObjectItemCaseSensitive(shape, "workspace_bytes")))
-        print_words(on->to, "workspace", bytes_text(json_number(shape, "workspace_bytes"), one));
+        print_words(on->to, "workspace",
+                    json_number(shape, "workspace_bytes") > 0
+                        ? bytes_text(json_number(shape, "workspace_bytes"), one)
+                        : "none");
     snprintf(words, sizeof words, "%s of %s; each at most %s: %s",
              bytes_text(json_number(shape, "sum_bytes"), one),
              bytes_text(json_number(device, "memory_bytes"), other),
