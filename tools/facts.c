@@ -182,6 +182,10 @@ static void add_device(cJSON *about, const clattn_device_info *device)
     cJSON_AddStringToObject(about, "version", device->version);
     cJSON_AddStringToObject(about, "driver", device->driver);
     cJSON_AddBoolToObject(about, "has_compiler", device->has_compiler);
+    if (device->known_bad)
+        cJSON_AddStringToObject(about, "known_bad", device->known_bad);
+    else
+        cJSON_AddNullToObject(about, "known_bad");
 }
 
 static bool add_features(cJSON *about, clattn_context *context, tool_error *error)
@@ -286,9 +290,10 @@ static bool add_proofs(answer *to, cJSON *about, size_t index, tool_error *error
 
 static void add_pick(cJSON *object, const char *selector)
 {
+    const clattn_context_options options = tool_context_options(selector);
     size_t pick = 0;
     char why[CLATTN_TEXT_BYTES] = "";
-    if (clattn_device_pick(tool_selector(selector), &pick, why) == CLATTN_OK) {
+    if (clattn_device_pick(&options, &pick, why) == CLATTN_OK) {
         cJSON_AddNumberToObject(object, "pick", (double)pick);
         cJSON_AddStringToObject(object, "why", why);
     } else {

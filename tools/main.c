@@ -9,26 +9,30 @@
 #include <stdio.h>
 #include <string.h>
 
-static const tool_command *const commands[] = { &tool_run_command, &tool_mha_command, &tool_bench_command,
-                                                &tool_facts_command };
+/* `clattn probe` runs tool_facts_command, people do not. */
+static const tool_command *const commands[] = { &tool_run_command, &tool_mha_command, &tool_bench_command };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
 static void print_help(FILE *to)
 {
     fprintf(to, "usage: clattn COMMAND [options]\nTransformer attention on any OpenCL device, over tensors "
-                "in files.\n\n");
+                "in files.\n\n"
+                "  probe      the OpenCL devices, which one is picked and why, and what is wrong\n");
     for (size_t index = 0; index < COMMANDS; index++)
         fprintf(to, "  %-9s  %s\n", commands[index]->name, commands[index]->summary);
-    fprintf(to,
-            "  --version  the version of the program\n"
-            "  --help     this text; clattn COMMAND --help tells a command's options\n\n"
-            "environment:\n"
-            "  CLATTN_DEVICE     the device when --device is not given\n"
-            "  CLATTN_CACHE_DIR  the folder that keeps built kernels; empty: nothing is kept\n"
-            "  CLATTN_VERBOSE    not empty: the library's log and whole build logs on stderr\n\n"
-            "output files appear whole or not at all; where one is a symbolic link, the file behind it is\n"
-            "replaced, and must be there\n\n"
-            "exit codes: 0 done, 1 failed, 2 wrong usage, 4 bench --fail-slower found a case slower\n");
+    fprintf(
+        to,
+        "  --version  the version of the program\n"
+        "  --help     this text; clattn COMMAND --help tells a command's options\n\n"
+        "environment:\n"
+        "  CLATTN_DEVICE          the device when --device is not given\n"
+        "  CLATTN_CACHE_DIR       the folder that keeps built kernels; empty: nothing is kept\n"
+        "  CLATTN_USE_KNOWN_BAD   not empty: drivers that are known to be bad are used as others are\n"
+        "  CLATTN_VERBOSE         not empty: the library's log and whole build logs on stderr\n\n"
+        "output files appear whole or not at all; where one is a symbolic link, the file behind it is\n"
+        "replaced, and must be there\n\n"
+        "exit codes: 0 done, 1 failed, 2 wrong usage, 3 probe found no device, or OpenCL is not installed,\n"
+        "4 bench --fail-slower found a case slower\n");
 }
 
 static int print_and_flush(void)
@@ -64,7 +68,9 @@ int main(int argc, char **argv)
         if (strcmp(word, commands[index]->name) == 0)
             return commands[index]->run(argc - 2, argv + 2);
     }
-    const char *nearest = word[0] == '-' && word[1] == '-' ? "--help" : commands[0]->name;
+    if (strcmp(word, tool_facts_command.name) == 0)
+        return tool_facts_command.run(argc - 2, argv + 2);
+    const char *nearest = word[0] == '-' && word[1] == '-' ? "--help" : "probe";
     if (tool_distance(word, "--version") < tool_distance(word, nearest))
         nearest = "--version";
     for (size_t index = 0; index < COMMANDS; index++) {

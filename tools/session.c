@@ -11,9 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
-static bool is_verbose(void)
+static bool is_set(const char *name)
 {
-    const char *value = getenv("CLATTN_VERBOSE");
+    const char *value = getenv(name);
     return value && *value;
 }
 
@@ -34,11 +34,17 @@ static void log_line(void *user, clattn_log_level level, const char *line)
     fprintf(stderr, "clattn: %s%s\n", level == CLATTN_LOG_WARNING ? "warning: " : "", line);
 }
 
+clattn_context_options tool_context_options(const char *device_option)
+{
+    return (clattn_context_options){ .device = tool_selector(device_option),
+                                     .cache_dir = getenv("CLATTN_CACHE_DIR"),
+                                     .use_known_bad = is_set("CLATTN_USE_KNOWN_BAD"),
+                                     .log = is_set("CLATTN_VERBOSE") ? log_line : NULL };
+}
+
 bool tool_open(const char *device_option, clattn_context **context, tool_error *error)
 {
-    clattn_context_options options = { .device = tool_selector(device_option),
-                                       .cache_dir = getenv("CLATTN_CACHE_DIR"),
-                                       .log = is_verbose() ? log_line : NULL };
+    clattn_context_options options = tool_context_options(device_option);
     tool_progress_begin("opening the device");
     clattn_status status = clattn_context_create(&options, context);
     tool_progress_end();
@@ -49,7 +55,7 @@ int tool_finish(const tool_command *command, bool ok, const tool_error *error)
 {
     tool_progress_end();
     int code = tool_end(command, ok, error);
-    if (!ok && is_verbose() && *clattn_last_build_log())
+    if (!ok && is_set("CLATTN_VERBOSE") && *clattn_last_build_log())
         fprintf(stderr, "%s\n", clattn_last_build_log());
     return code;
 }

@@ -1,7 +1,7 @@
 /* tools/session.h: what every command needs of the machine: the environment, the device, the clock, the
  * terminal. The environment is read here only: CLATTN_DEVICE, the device when --device is not given,
- * CLATTN_CACHE_DIR, the folder of built programs, and CLATTN_VERBOSE, which sends the library's log and whole
- * build logs to stderr. */
+ * CLATTN_CACHE_DIR, the folder of built programs, CLATTN_USE_KNOWN_BAD, to use drivers that are known to be
+ * bad, and CLATTN_VERBOSE, which sends the library's log and whole build logs to stderr. */
 #ifndef TOOLS_SESSION_H
 #define TOOLS_SESSION_H
 
@@ -14,6 +14,9 @@ bool tool_fail_library(tool_error *error, const char *about);
 
 /* --device, or CLATTN_DEVICE, or NULL. */
 const char *tool_selector(const char *option);
+
+/* Options of a context on that device, as the environment wants them. */
+clattn_context_options tool_context_options(const char *device_option);
 
 /* A context on that device, with the log on stderr when CLATTN_VERBOSE is set and not empty. */
 bool tool_open(const char *device_option, clattn_context **context, tool_error *error);

@@ -1,6 +1,6 @@
 /* host/attention/plan.c: the life of a plan: judge the problem, walk the table, build, check a call's
  * arguments, enqueue. Both public faces end here; nn calls it as any program would. */
-#include "attention/variants.h"
+#include "attention/proof.h"
 #include "attention/weights.h"
 
 #include <stdio.h>
@@ -30,10 +30,17 @@ static clattn_status unknown_row(const char *name)
     return ca_fail(CLATTN_INVALID_ARGUMENT, "kernel '%s' is not in the table, which has: %s", name, names);
 }
 
+/* Builds a row, and takes it only when its numbers are right on this device. */
 static clattn_status create_row(clattn_attention_plan *plan, const ca_variant *row)
 {
-    plan->row = row;
-    return row->family->create(row, plan->context, &plan->problem, &plan->state, &plan->workspace_bytes);
+    clattn_status status =
+        row->family->create(row, plan->context, &plan->problem, &plan->state, &plan->workspace_bytes);
+    if (!status && (status = ca_proof_run(row, plan->context, &plan->problem))) {
+        row->family->destroy(plan->state);
+        plan->state = NULL;
+    }
+    plan->row = status ? NULL : row;
+    return status;
 }
 
 static clattn_status create_named(clattn_attention_plan *plan, const char *name)
@@ -58,11 +65,12 @@ static clattn_status create_first(clattn_attention_plan *plan)
             continue;
         }
         const clattn_status status = create_row(plan, row);
-        if (status != CLATTN_BUILD_FAILED || plan->context->strict)
+        if ((status != CLATTN_BUILD_FAILED && status != CLATTN_UNSUPPORTED) || plan->context->strict)
             return status;
-        ca_log(plan->context, CLATTN_LOG_WARNING, "kernel %s does not build, the next is tried: %s",
-               row->name, clattn_last_message());
-        add_reason(reasons, sizeof reasons, row->name, "does not build");
+        const bool built = status == CLATTN_UNSUPPORTED;
+        ca_log(plan->context, CLATTN_LOG_WARNING, "%s%s: the next is tried",
+               built ? "" : "kernel does not build: ", clattn_last_message());
+        add_reason(reasons, sizeof reasons, row->name, built ? "gives wrong numbers" : "does not build");
     }
     return ca_fail(CLATTN_UNSUPPORTED, "no kernel takes this problem: %s", reasons);
 }

@@ -1,6 +1,7 @@
 /* host/attention/variants.c: the table. One row per kernel variant, best first; the first row that does not
  * refuse a problem computes it. Policy is here, mechanism is in the families. */
-#include "attention/variants.h"
+#include "attention/proof.h"
+#include "base/known_bad.h"
 #include "gemm/gemm.h"
 
 #include <stdio.h>
@@ -39,15 +40,18 @@ const ca_variant ca_variants[] = {
 };
 const size_t ca_variant_count = sizeof ca_variants / sizeof *ca_variants;
 
-bool ca_variant_refuses(const ca_variant *row, const clattn_context *context, const ca_problem *problem,
+bool ca_variant_refuses(const ca_variant *row, clattn_context *context, const ca_problem *problem,
                         char reason[CLATTN_TEXT_BYTES])
 {
     const clattn_attention_desc *d = &problem->desc;
     const ca_device *device = &context->device;
     const int64_t least = d->d_qk < d->d_v ? d->d_qk : d->d_v, most = d->d_qk < d->d_v ? d->d_v : d->d_qk;
     const char *gemm_reason = row->gemm ? ca_gemm_refusal(context, row->gemm, CLATTN_F32, CLATTN_F32) : NULL;
+    const char *bad = context->use_known_bad ? NULL : ca_known_bad(&device->info, row->name);
     reason[0] = 0;
-    if (!(row->devices & device->info.type))
+    if (bad)
+        snprintf(reason, CLATTN_TEXT_BYTES, "%s", bad);
+    else if (!(row->devices & device->info.type))
         snprintf(reason, CLATTN_TEXT_BYTES, "it is for CPUs, and the device is not one");
     else if (device->info.float_width < row->min_float_width)
         snprintf(reason, CLATTN_TEXT_BYTES,
@@ -63,7 +67,8 @@ bool ca_variant_refuses(const ca_variant *row, const clattn_context *context, co
     else if (gemm_reason)
         snprintf(reason, CLATTN_TEXT_BYTES, "%s", gemm_reason);
     else
-        return row->family->refuse && row->family->refuse(row, context, problem, reason);
+        return (row->family->refuse && row->family->refuse(row, context, problem, reason)) ||
+               !ca_proof_allows(row, context, problem, reason);
     return true;
 }
 

@@ -40,7 +40,7 @@ extern const ca_family ca_family_split, ca_family_lanes, ca_family_tiles, ca_fam
 
 /* True, with the reason, when the row cannot do this problem on this device. Dispatch and
  * clattn_attention_supports both ask this function. */
-bool ca_variant_refuses(const ca_variant *row, const clattn_context *context, const ca_problem *problem,
+bool ca_variant_refuses(const ca_variant *row, clattn_context *context, const ca_problem *problem,
                         char reason[CLATTN_TEXT_BYTES]);
 
 /* NULL when there is no such row. */

@@ -25,14 +25,18 @@ typedef struct entry_head {
 
 static const char magic[8] = "clattn1";
 
-/* FNV-1a. It finds accidents; intent is kept out by the mode of the folder. */
-static uint64_t hash(const void *data, size_t bytes)
+uint64_t ca_hash(uint64_t sum, const void *data, size_t bytes)
 {
     const unsigned char *at = data;
-    uint64_t sum = 0xcbf29ce484222325u;
     for (size_t i = 0; i < bytes; ++i)
         sum = (sum ^ at[i]) * 0x100000001b3u;
     return sum;
+}
+
+/* It finds accidents; intent is kept out by the mode of the folder. */
+static uint64_t hash(const void *data, size_t bytes)
+{
+    return ca_hash(CA_HASH_START, data, bytes);
 }
 
 static void give_up(clattn_context *context, const char *reason)

@@ -5,6 +5,7 @@
 #include "base/context.h"
 
 #include "base/program.h"
+#include "base/verdict.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,8 +22,7 @@ const char *clattn_version(void)
     return TEXT(CLATTN_VERSION_MAJOR) "." TEXT(CLATTN_VERSION_MINOR) "." TEXT(CLATTN_VERSION_PATCH);
 }
 
-/* malloc'd copy; NULL for NULL or when there is no memory. */
-static char *copy_text(const char *text)
+char *ca_copy_text(const char *text)
 {
     if (text == NULL)
         return NULL;
@@ -31,6 +31,14 @@ static char *copy_text(const char *text)
     if (copy != NULL)
         memcpy(copy, text, bytes);
     return copy;
+}
+
+char *ca_cache_folder(const ca_device *device, const clattn_context_options *options)
+{
+    const char *named = options != NULL ? options->cache_dir : NULL;
+    if (named == NULL)
+        return device->binary_compiles ? NULL : ca_user_cache_folder("clattn");
+    return *named != '\0' ? ca_copy_text(named) : NULL;
 }
 
 /* The part that create and wrap share. Takes over one reference of `cl`, also on failure. */
@@ -50,15 +58,12 @@ static clattn_status finish_context(cl_context cl, const ca_device *device, cons
     snprintf(made->why, sizeof made->why, "%s", why);
     if (options != NULL) {
         made->strict = options->strict;
+        made->use_known_bad = options->use_known_bad;
         made->log = options->log;
         made->log_user = options->log_user;
-        made->kernel_dir = copy_text(options->kernel_dir);
+        made->kernel_dir = ca_copy_text(options->kernel_dir);
     }
-    const char *cache_dir = options != NULL ? options->cache_dir : NULL;
-    if (cache_dir == NULL && !device->binary_compiles)
-        made->cache_dir = ca_user_cache_folder("clattn");
-    if (cache_dir != NULL && *cache_dir != '\0')
-        made->cache_dir = copy_text(cache_dir);
+    made->cache_dir = ca_cache_folder(device, options);
     made->lock = ca_mutex_create();
     if (made->lock == NULL || (options != NULL && options->kernel_dir != NULL && made->kernel_dir == NULL)) {
         status = ca_fail(CLATTN_OUT_OF_MEMORY, "no host memory for a context");
@@ -88,7 +93,7 @@ clattn_status clattn_context_create(const clattn_context_options *options, clatt
     *context = NULL;
     ca_device device;
     char why[CLATTN_TEXT_BYTES];
-    clattn_status status = ca_device_open(options != NULL ? options->device : NULL, &device, why);
+    clattn_status status = ca_device_open(options, &device, why);
     if (status != CLATTN_OK)
         return status;
     const cl_context_properties properties[] = { CL_CONTEXT_PLATFORM,
@@ -147,6 +152,7 @@ void clattn_context_destroy(clattn_context *context)
     if (context->on_destroy != NULL)
         context->on_destroy(context);
     ca_programs_release(context);
+    ca_verdicts_release(context);
     if (context->queue != NULL)
         clReleaseCommandQueue(context->queue);
     clReleaseContext(context->cl);
@@ -191,7 +197,7 @@ static clattn_status open_default(const char *selector, clattn_context **context
 {
     clattn_context_options options = { .device = selector };
     struct default_context *made = calloc(1, sizeof *made);
-    if (made == NULL || (made->selector = copy_text(selector)) == NULL) {
+    if (made == NULL || (made->selector = ca_copy_text(selector)) == NULL) {
         free(made);
         return ca_fail(CLATTN_OUT_OF_MEMORY, "no host memory for a context");
     }

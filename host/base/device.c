@@ -4,8 +4,10 @@
 #include "base/device.h"
 
 #include "base/facts.h"
+#include "base/known_bad.h"
 #include "base/os.h"
 #include "base/status.h"
+#include "base/verdict.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,6 +143,7 @@ clattn_status ca_device_read(cl_device_id id, ca_device *device)
         facts.buffer_align_bytes = DEFAULT_ALIGN_BYTES;
     facts.shares_host_memory =
         (info->type & CL_DEVICE_TYPE_CPU) != 0 || device_bool(id, CL_DEVICE_HOST_UNIFIED_MEMORY);
+    info->known_bad = ca_known_bad(info, NULL);
     facts.binary_compiles = strcmp(info->platform, "Portable Computing Language") == 0;
     *device = facts;
     return CLATTN_OK;
@@ -150,7 +153,7 @@ clattn_status ca_device_read(cl_device_id id, ca_device *device)
 
 typedef struct device_list {
     size_t count;
-    clattn_device_info *items;
+    ca_device *items;
 } device_list;
 
 static void list_free(device_list *list)
@@ -194,16 +197,15 @@ static clattn_status list_platform(device_list *list, cl_platform_id platform, c
         brief_add(trouble, ", ", words);
         goto done;
     }
-    clattn_device_info *grown = realloc(list->items, (list->count + count) * sizeof *grown);
+    ca_device *grown = realloc(list->items, (list->count + count) * sizeof *grown);
     if (grown == NULL) {
         status = ca_fail(CLATTN_OUT_OF_MEMORY, "no host memory for %u devices", (unsigned)count);
         goto done;
     }
     list->items = grown;
     for (cl_uint i = 0; i < count; ++i) {
-        ca_device device;
-        if (ca_device_read(ids[i], &device) == CLATTN_OK)
-            list->items[list->count++] = device.info;
+        if (ca_device_read(ids[i], &list->items[list->count]) == CLATTN_OK)
+            ++list->count;
         else
             brief_add(trouble, ", ", clattn_last_message());
     }
@@ -260,9 +262,8 @@ clattn_status clattn_devices(size_t capacity, clattn_device_info *devices, size_
     clattn_status status = list_devices(&list);
     if (status != CLATTN_OK)
         return status;
-    size_t written = list.count < capacity ? list.count : capacity;
-    if (written > 0)
-        memcpy(devices, list.items, written * sizeof *devices);
+    for (size_t i = 0; i < list.count && i < capacity; ++i)
+        devices[i] = list.items[i].info;
     *count = list.count;
     list_free(&list);
     return CLATTN_OK;
@@ -295,64 +296,103 @@ static bool is_slow_cpu(const clattn_device_info *info)
     return (info->type & CL_DEVICE_TYPE_CPU) != 0 && info->float_width == 1;
 }
 
-/* Less than 0 when a is the better. */
-static int compare(const clattn_device_info *a, const clattn_device_info *b)
+/* By what one device is better than another, the weightiest first: a smaller number is better. */
+typedef enum merit { COMPILES, TRUSTED, TYPE, PROVED, VECTORS, UNITS, MERITS } merit;
+typedef struct merits {
+    int64_t of[MERITS];
+} merits;
+
+/* A proof that an earlier process left on disk, and the table of known drivers, decide whom to trust. */
+static merits judge(const ca_device *device, const clattn_context_options *options)
 {
-    if (a->has_compiler != b->has_compiler)
-        return a->has_compiler ? -1 : 1;
-    if (type_rank(a) != type_rank(b))
-        return type_rank(a) - type_rank(b);
-    if (is_slow_cpu(a) != is_slow_cpu(b))
-        return is_slow_cpu(a) ? 1 : -1;
-    if (a->compute_units != b->compute_units)
-        return a->compute_units > b->compute_units ? -1 : 1;
-    return 0;
+    const clattn_device_info *info = &device->info;
+    const bool trust_all = options != NULL && options->use_known_bad;
+    char *folder = ca_cache_folder(device, options);
+    const ca_verdict kernel = ca_verdict_of_device(device, folder, CA_VERDICT_KERNEL);
+    free(folder);
+    return (merits){ { [COMPILES] = !info->has_compiler,
+                       [TRUSTED] = kernel == CA_WRONG || (info->known_bad != NULL && !trust_all),
+                       [TYPE] = type_rank(info),
+                       [PROVED] = kernel != CA_RIGHT,
+                       [VECTORS] = is_slow_cpu(info),
+                       [UNITS] = -(int64_t)info->compute_units } };
+}
+
+/* The first merit in which they differ; MERITS when there is none. */
+static merit difference(const merits *a, const merits *b)
+{
+    merit first = COMPILES;
+    while (first < MERITS && a->of[first] == b->of[first])
+        ++first;
+    return first;
 }
 
 /* The best device of a type, without `except`. list->count when there is none. */
-static size_t best_but(const device_list *list, cl_device_type type, size_t except)
+static size_t best_but(const device_list *list, const merits *all, cl_device_type type, size_t except)
 {
     size_t best = list->count;
     for (size_t i = 0; i < list->count; ++i) {
-        if (i == except || (list->items[i].type & type) == 0)
+        if (i == except || (list->items[i].info.type & type) == 0)
             continue;
-        if (best == list->count || compare(&list->items[i], &list->items[best]) < 0)
+        const merit at = best < list->count ? difference(&all[i], &all[best]) : MERITS;
+        if (best == list->count || (at < MERITS && all[i].of[at] < all[best].of[at]))
             best = i;
     }
     return best;
 }
 
+static void say_why(merit by, const ca_device *best, const ca_device *next, size_t count, const char *many,
+                    char why[CLATTN_TEXT_BYTES])
+{
+    const clattn_device_info *winner = &best->info, *other = &next->info;
+    switch (by) {
+    case COMPILES:
+        snprintf(why, CLATTN_TEXT_BYTES, "the only one of %zu %s that compiles OpenCL C", count, many);
+        break;
+    case TRUSTED:
+        snprintf(why, CLATTN_TEXT_BYTES, "the best of %zu %s: %s %s", count, many, other->name,
+                 other->known_bad != NULL ? "has a driver known to be bad" : "gave wrong numbers");
+        break;
+    case TYPE:
+        snprintf(why, CLATTN_TEXT_BYTES, "the best of %zu %s: %s before %s", count, many,
+                 types[type_rank(winner)].one, types[type_rank(other)].one);
+        break;
+    case PROVED:
+        snprintf(why, CLATTN_TEXT_BYTES, "the best of %zu %s: proved before claimed", count, many);
+        break;
+    case VECTORS:
+        snprintf(why, CLATTN_TEXT_BYTES, "the best of %zu %s: float vectors of %u lanes before single floats",
+                 count, many, (unsigned)winner->float_width);
+        break;
+    case UNITS:
+        snprintf(why, CLATTN_TEXT_BYTES, "the best of %zu %s: %u compute units before %u", count, many,
+                 (unsigned)winner->compute_units, (unsigned)other->compute_units);
+        break;
+    case MERITS:
+        snprintf(why, CLATTN_TEXT_BYTES, "the first of %zu %s: the next is no better", count, many);
+        break;
+    }
+}
+
 /* The best device of types[rank] and, in `why`, by what it beats the next. False when there is none. */
-static bool pick_best(const device_list *list, int rank, size_t *index, char why[CLATTN_TEXT_BYTES])
+static bool pick_best(const device_list *list, const merits *all, int rank, size_t *index,
+                      char why[CLATTN_TEXT_BYTES])
 {
     const cl_device_type type = types[rank].type;
-    size_t best = best_but(list, type, list->count);
+    const size_t best = best_but(list, all, type, list->count);
     if (best == list->count)
         return false;
     *index = best;
-    size_t second = best_but(list, type, best);
+    const size_t second = best_but(list, all, type, best);
     if (second == list->count) {
         snprintf(why, CLATTN_TEXT_BYTES, "the only %s", list->count == 1 ? "device" : types[rank].one);
         return true;
     }
     size_t count = 0;
     for (size_t i = 0; i < list->count; ++i)
-        count += (list->items[i].type & type) != 0;
-    const clattn_device_info *winner = &list->items[best], *next = &list->items[second];
-    const char *many = types[rank].many;
-    if (winner->has_compiler != next->has_compiler)
-        snprintf(why, CLATTN_TEXT_BYTES, "the only one of %zu %s that compiles OpenCL C", count, many);
-    else if (type_rank(winner) != type_rank(next))
-        snprintf(why, CLATTN_TEXT_BYTES, "the best of %zu %s: %s before %s", count, many,
-                 types[type_rank(winner)].one, types[type_rank(next)].one);
-    else if (is_slow_cpu(winner) != is_slow_cpu(next))
-        snprintf(why, CLATTN_TEXT_BYTES, "the best of %zu %s: float vectors of %u lanes before single floats",
-                 count, many, (unsigned)winner->float_width);
-    else if (winner->compute_units != next->compute_units)
-        snprintf(why, CLATTN_TEXT_BYTES, "the best of %zu %s: %u compute units before %u", count, many,
-                 (unsigned)winner->compute_units, (unsigned)next->compute_units);
-    else
-        snprintf(why, CLATTN_TEXT_BYTES, "the first of %zu %s: the next is no better", count, many);
+        count += (list->items[i].info.type & type) != 0;
+    say_why(difference(&all[best], &all[second]), &list->items[best], &list->items[second], count,
+            types[rank].many, why);
     return true;
 }
 
@@ -370,7 +410,7 @@ static clattn_status fail_pick(const device_list *list, const char *selector)
 {
     char brief[BRIEF_BYTES] = "", line[2 * CLATTN_TEXT_BYTES + 64];
     for (size_t i = 0; i < list->count; ++i) {
-        const clattn_device_info *info = &list->items[i];
+        const clattn_device_info *info = &list->items[i].info;
         snprintf(line, sizeof line, "%zu %s (%s, %s)", i, info->name, types[type_rank(info)].one,
                  info->platform);
         brief_add(brief, "; ", line);
@@ -378,16 +418,16 @@ static clattn_status fail_pick(const device_list *list, const char *selector)
     return ca_fail(CLATTN_NO_DEVICE, "no device matches `%s`; there is %s", selector, brief);
 }
 
-static clattn_status pick(const device_list *list, const char *selector, size_t *index,
-                          char why[CLATTN_TEXT_BYTES])
+static clattn_status pick_from(const device_list *list, const merits *all, const char *selector,
+                               size_t *index, char why[CLATTN_TEXT_BYTES])
 {
     if (selector == NULL || selector[0] == '\0') {
-        pick_best(list, TYPES - 1, index, why);
+        pick_best(list, all, TYPES - 1, index, why);
         return CLATTN_OK;
     }
     for (int rank = 0; rank < TYPES - 1; ++rank)
         if (same_text(selector, types[rank].selector))
-            return pick_best(list, rank, index, why) ? CLATTN_OK : fail_pick(list, selector);
+            return pick_best(list, all, rank, index, why) ? CLATTN_OK : fail_pick(list, selector);
     if (all_digits(selector)) {
         unsigned long long number = strtoull(selector, NULL, 10);
         if (number >= list->count)
@@ -397,8 +437,9 @@ static clattn_status pick(const device_list *list, const char *selector, size_t 
         return CLATTN_OK;
     }
     for (size_t i = 0; i < list->count; ++i) {
-        bool in_name = ca_find_text(list->items[i].name, selector) != NULL;
-        if (!in_name && ca_find_text(list->items[i].platform, selector) == NULL)
+        const clattn_device_info *info = &list->items[i].info;
+        bool in_name = ca_find_text(info->name, selector) != NULL;
+        if (!in_name && ca_find_text(info->platform, selector) == NULL)
             continue;
         *index = i;
         snprintf(why, CLATTN_TEXT_BYTES, "%s contains '%s'", in_name ? "name" : "platform", selector);
@@ -407,36 +448,48 @@ static clattn_status pick(const device_list *list, const char *selector, size_t 
     return fail_pick(list, selector);
 }
 
-clattn_status clattn_device_pick(const char *selector, size_t *index, char why[CLATTN_TEXT_BYTES])
+static clattn_status pick(const clattn_context_options *options, device_list *list, size_t *index,
+                          char why[CLATTN_TEXT_BYTES])
+{
+    clattn_status status = list_devices(list);
+    if (status != CLATTN_OK)
+        return status;
+    merits *all = calloc(list->count, sizeof *all);
+    for (size_t i = 0; all != NULL && i < list->count; ++i)
+        all[i] = judge(&list->items[i], options);
+    status = all != NULL ? pick_from(list, all, options != NULL ? options->device : NULL, index, why)
+                         : ca_fail(CLATTN_OUT_OF_MEMORY, "no host memory for %zu devices", list->count);
+    free(all);
+    if (status != CLATTN_OK)
+        list_free(list);
+    return status;
+}
+
+clattn_status clattn_device_pick(const clattn_context_options *options, size_t *index,
+                                 char why[CLATTN_TEXT_BYTES])
 {
     if (index == NULL)
         return ca_fail(CLATTN_INVALID_ARGUMENT, "index is NULL");
     char reason[CLATTN_TEXT_BYTES] = "";
-    size_t picked = 0;
     device_list list;
-    clattn_status status = list_devices(&list);
+    clattn_status status = pick(options, &list, index, reason);
     if (status != CLATTN_OK)
         return status;
-    status = pick(&list, selector, &picked, reason);
     list_free(&list);
-    if (status != CLATTN_OK)
-        return status;
-    *index = picked;
     if (why != NULL)
         memcpy(why, reason, sizeof reason);
     return CLATTN_OK;
 }
 
-clattn_status ca_device_open(const char *selector, ca_device *device, char why[CLATTN_TEXT_BYTES])
+clattn_status ca_device_open(const clattn_context_options *options, ca_device *device,
+                             char why[CLATTN_TEXT_BYTES])
 {
     size_t index = 0;
     device_list list;
-    clattn_status status = list_devices(&list);
+    clattn_status status = pick(options, &list, &index, why);
     if (status != CLATTN_OK)
         return status;
-    status = pick(&list, selector, &index, why);
-    if (status == CLATTN_OK)
-        status = ca_device_read(list.items[index].device_id, device);
+    *device = list.items[index];
     list_free(&list);
-    return status;
+    return CLATTN_OK;
 }

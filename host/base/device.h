@@ -17,6 +17,7 @@ typedef struct ca_device {
 clattn_status ca_device_read(cl_device_id id, ca_device *device);
 
 /* clattn_device_pick, and the facts of the device that it means. */
-clattn_status ca_device_open(const char *selector, ca_device *device, char why[CLATTN_TEXT_BYTES]);
+clattn_status ca_device_open(const clattn_context_options *options, ca_device *device,
+                             char why[CLATTN_TEXT_BYTES]);
 
 #endif

@@ -3,6 +3,7 @@
  */
 #include "base/facts.h"
 #include "base/program.h"
+#include "base/verdict.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -205,6 +206,9 @@ clattn_status clattn_device_features(clattn_context *context, size_t capacity, c
         said[i].claimed = is_claimed(of, context, extensions);
         if (said[i].claimed)
             prove(context, of, &said[i]);
+        if (i == 0 && said[i].proof != CLATTN_PROOF_NONE)
+            ca_verdict_keep(context, CA_VERDICT_KERNEL,
+                            said[i].proof == CLATTN_PROOF_OK ? CA_RIGHT : CA_WRONG, said[i].detail);
     }
     free(extensions);
     *count = FEATURES;

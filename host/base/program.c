@@ -72,6 +72,14 @@ void ca_programs_release(clattn_context *context)
     }
 }
 
+uint64_t ca_sources_sum(void)
+{
+    uint64_t sum = CA_HASH_START;
+    for (size_t i = 0; i < ca_source_count; ++i)
+        sum = ca_hash(sum, ca_sources[i].text, ca_sources[i].bytes);
+    return sum;
+}
+
 static char *make_key(const char *const *sources, const char *options)
 {
     size_t bytes = strlen(options) + 1;

@@ -28,6 +28,9 @@ clattn_status ca_kernel_arg(cl_kernel kernel, const char *name, cl_uint index, s
 clattn_status ca_kernel_enqueue(cl_command_queue queue, cl_kernel kernel, const char *name,
                                 const size_t groups[3], const size_t local[3]);
 
+/* A number that changes when the sources that are built in do. */
+uint64_t ca_sources_sum(void);
+
 /* Releases the programs of a context; for clattn_context_destroy. */
 void ca_programs_release(clattn_context *context);
 

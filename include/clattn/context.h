@@ -101,6 +101,7 @@ typedef struct clattn_device_info {
     char name[CLATTN_TEXT_BYTES];
     char version[CLATTN_TEXT_BYTES]; /* "OpenCL 3.0 ..." */
     char driver[CLATTN_TEXT_BYTES];
+    const char *known_bad; /* why the driver is known to be bad, static storage; NULL when it is not */
 } clattn_device_info;
 
 /* Lists the devices of every platform, in the loader's order; an index into this list is what a selector's
@@ -108,13 +109,6 @@ typedef struct clattn_device_info {
  * number there are to *count. CLATTN_NO_DEVICE with *count = 0 where there is no platform or no device; the
  * message says which. */
 CLATTN_API clattn_status clattn_devices(size_t capacity, clattn_device_info *devices, size_t *count);
-
-/* The device that `selector` means, as an index of clattn_devices, and in a few words why. Selectors: NULL or
- * "" the best device (one that compiles before one that does not, GPU before accelerator before CPU, then
- * float vectors within a work-item on CPUs, more compute units, then the first); "gpu", "cpu", "accelerator"
- * the best of that type; a number, that index; anything else, the first device whose name or platform
- * contains it, upper or lower case alike. `why` may be NULL. CLATTN_NO_DEVICE where nothing matches. */
-CLATTN_API clattn_status clattn_device_pick(const char *selector, size_t *index, char why[CLATTN_TEXT_BYTES]);
 
 /* ---- Context ------------------------------------------------------------------------------------------- */
 
@@ -130,12 +124,13 @@ typedef void (*clattn_log_fn)(void *user, clattn_log_level level, const char *li
 
 /* All zero is the default. */
 typedef struct clattn_context_options {
-    const char *device; /* selector of clattn_device_pick; read by clattn_context_create only */
+    const char *device; /* selector, see clattn_device_pick; read by clattn_context_create only */
     const char
         *kernel_dir; /* read .cl sources from this folder (the repository's cl/) instead of those built in */
     const char *cache_dir; /* where built programs are kept from one process to the next; see below */
     bool strict; /* a kernel that fails to build is an error; otherwise the next in the table is tried */
-    clattn_log_fn log; /* NULL: nobody listens */
+    bool use_known_bad; /* treat drivers and kernels that are known to be bad as any others */
+    clattn_log_fn log;  /* NULL: nobody listens */
     void *log_user;
 } clattn_context_options;
 
@@ -149,6 +144,16 @@ typedef struct clattn_context_options {
  * PoCL compiles a kernel anew when asked for its binary, and has a cache of its own. So with PoCL NULL leaves
  * the keeping to it, and a folder that is named is filled by clattn_context_destroy, once for each program
  * and in as long as building them took; elsewhere a program is kept as soon as it is built. */
+
+/* The device that a context with these options would open, as an index of clattn_devices, and in a few words
+ * why; both may be NULL but `index`. Selectors: NULL or "" the best device; "gpu", "cpu", "accelerator" the
+ * best of that type; a number, that index; anything else, the first device whose name or platform contains
+ * it, upper or lower case alike. Better is, in this order: one that compiles; one whose driver is not known
+ * to be bad and whose simplest kernel has not given wrong numbers; GPU, then accelerator, then CPU; one whose
+ * simplest kernel has been proved (clattn_device_features keeps that with the built programs); on CPUs, float
+ * vectors within a work-item; more compute units; the first. CLATTN_NO_DEVICE where nothing matches. */
+CLATTN_API clattn_status clattn_device_pick(const clattn_context_options *options, size_t *index,
+                                            char why[CLATTN_TEXT_BYTES]);
 
 /* Opens a device with a context and an in-order queue of the library's own. `options` may be NULL. On failure
  * *context is NULL. Errors: NO_DEVICE, NO_COMPILER, OUT_OF_MEMORY, CL_FAILED, INVALID_ARGUMENT. */

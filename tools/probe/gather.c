@@ -279,7 +279,10 @@ bool gather(const tool_icds *icds, const gather_wish *wish, cJSON **document, to
     }
     if (ok) {
         *all = (child){ .arguments = count ? list : whole, .environment = untouched };
-        ok = children_run(children, count + 1, together, &wish->limits, error);
+        /* What they prove is on disk when the pick is made. */
+        ok = wish->details ? children_run(children, count, together, &wish->limits, error) &&
+                                 children_run(all, 1, true, &wish->limits, error)
+                           : children_run(children, count + 1, together, &wish->limits, error);
     }
     /* Where an implementation stands in the loader's place, drivers alone are all the same one. */
     if (ok && count && json_true(cJSON_GetObjectItem(all->answer, "loader"), "is_implementation")) {
