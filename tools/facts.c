@@ -14,7 +14,7 @@ enum { MOST_PLATFORMS = 64, MOST_DEVICES = 64, ANSWER = 3 };
 
 typedef struct values {
     bool details, measure;
-    const char *shape, *device;
+    const char *shape, *device, *library;
 } values;
 
 /* What is known so far, and where it goes. */
@@ -107,6 +107,17 @@ static void add_platforms(cJSON *object)
         else
             cJSON_AddStringToObject(about, "error", clattn_cl_error_name(error));
     }
+}
+
+/* Loaders pass over a driver that does not load; the system says why it does not. */
+static void add_load_error(cJSON *object, const char *library)
+{
+    bool none = cJSON_GetArraySize(cJSON_GetObjectItem(object, "platforms")) == 0;
+    const char *words = library && none && !dlopen(library, RTLD_NOW) ? dlerror() : NULL;
+    if (words)
+        cJSON_AddStringToObject(object, "load_error", words);
+    else
+        cJSON_AddNullToObject(object, "load_error");
 }
 
 /* ---- Devices ------------------------------------------------------------------------------------------- */
@@ -348,6 +359,7 @@ static int facts(int argc, char **argv)
     to.object = cJSON_CreateObject();
     add_loader(to.object);
     add_platforms(to.object);
+    add_load_error(to.object, given.library);
     bool ok = add_devices(&to, &error);
     cJSON_Delete(to.object);
     return tool_finish(&tool_facts_command, ok, &error);
@@ -359,6 +371,8 @@ static const tool_option options[] = {
     { "--shape", TOOL_TEXT, offsetof(values, shape), "TEXT", "what would run for this shape", 0 },
     { "--measure", TOOL_FLAG, offsetof(values, measure), NULL, "what the device can do at most", 0 },
     { "--device", TOOL_TEXT, offsetof(values, device), "SELECTOR", "what the pick is told", 0 },
+    { "--library", TOOL_TEXT, offsetof(values, library), "NAME",
+      "of the one driver: say why it does not load", 0 },
 };
 
 const tool_command tool_facts_command = {

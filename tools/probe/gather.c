@@ -16,11 +16,12 @@
 #define CLATTN_LIBEXEC "../libexec/clattn"
 #endif
 
-enum { ARGUMENTS = 8, PAIRS = 3 };
+enum { ARGUMENTS = 12, PAIRS = 3 };
 
 typedef struct one_icd {
     char folder[64]; /* where its .icd file lies alone */
     const char *environment[2 * PAIRS + 1];
+    const char *arguments[ARGUMENTS + 1];
 } one_icd;
 
 const char *json_text(const cJSON *object, const char *key)
@@ -144,6 +145,7 @@ static void add_icd(cJSON *document, const tool_icd *icd, child *of, cJSON *toge
     add_text(about, "words", of->words[0] ? of->words : json_text(of->answer, "words"));
     cJSON_AddNumberToObject(about, "seconds", of->seconds);
     cJSON_AddNumberToObject(about, "device_count", json_number(of->answer, "device_count"));
+    add_text(about, "load_error", json_text(of->answer, "load_error"));
     if (cJSON_IsArray(cJSON_GetObjectItem(of->answer, "platforms")))
         take(of->answer, "platforms", about);
     else
@@ -268,7 +270,11 @@ bool gather(const tool_icds *icds, const gather_wish *wish, cJSON **document, to
         ok = tool_fail(error, "%s: %s", folder, strerror(errno));
     for (; ok && made < count; made++) {
         const tool_icd *icd = &icds->icd[made];
-        children[made] = (child){ .arguments = whole, .environment = alone[made].environment };
+        memcpy(alone[made].arguments, whole, sizeof whole);
+        alone[made].arguments[used] = "--library";
+        alone[made].arguments[used + 1] = icd->library;
+        children[made] =
+            (child){ .arguments = alone[made].arguments, .environment = alone[made].environment };
         if (icd->state == ICD_NAMED) {
             ok = isolate(icd, folder, made, &alone[made], error);
             continue;

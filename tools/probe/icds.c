@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { LINE_BYTES = 4096 };
 
@@ -14,7 +15,12 @@ static const char *from_environment(const char *name)
     return getenv(name);
 }
 
-const tool_place tool_here = { "", from_environment };
+static bool may_open(const char *path)
+{
+    return access(path, R_OK | W_OK) == 0;
+}
+
+const tool_place tool_here = { "", from_environment, may_open };
 
 static bool ends_with(const char *text, const char *end)
 {

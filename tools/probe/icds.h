@@ -9,6 +9,7 @@
 typedef struct tool_place {
     const char *root;                          /* before every path; "" is the machine itself */
     const char *(*variable)(const char *name); /* as getenv */
+    bool (*may_open)(const char *path);        /* for reading and writing */
 } tool_place;
 
 /* The machine and the environment of this process. */
