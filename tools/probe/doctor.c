@@ -3,6 +3,7 @@
 #include "probe/doctor.h"
 
 #include "probe/patient.h"
+#include "probe/views.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -293,6 +294,9 @@ void tool_doctor_print(FILE *to, const cJSON *document)
         return;
     }
     cJSON_ArrayForEach(one, trouble)
-        fprintf(to, "\n%s: %s\n    %s\n    %s\n", json_text(one, "link"), json_text(one, "cause"),
-                json_text(one, "text"), json_text(one, "command"));
+    {
+        fprintf(to, "\n%s: %s\n    ", json_text(one, "link"), json_text(one, "cause"));
+        view_wrapped(to, 4, 4, json_text(one, "text"));
+        fprintf(to, "    %s\n", json_text(one, "command"));
+    }
 }

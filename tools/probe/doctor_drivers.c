@@ -169,6 +169,8 @@ static void look_at_platform(patient *of, const char *about, const cJSON *icd, c
     if (json_number(platform, "devices") > 0 || is_explained(of, library))
         return;
     const machine_gpu *gpu = gpu_for(of, library);
+    if (!gpu && cJSON_GetArraySize(cJSON_GetObjectItem(of->document, "devices")) > 0)
+        return; /* a driver for GPUs that this machine does not have */
     if (patient_has(name, "rusticl") && !of->place->variable("RUSTICL_ENABLE")) {
         snprintf(command, sizeof command, "export RUSTICL_ENABLE=%s",
                  gpu ? gallium[gpu->vendor] : "llvmpipe");

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { COLUMNS = 100, INDENT = 4, MOST_TROUBLES = 4, LABEL = 26, CELL = 128 };
+enum { COLUMNS = 100, INDENT = 4, MOST_TROUBLES = 4, TROUBLE = 9, LABEL = 26, CELL = 128 };
 
 /* ---- Texts and columns --------------------------------------------------------------------------------- */
 
@@ -37,23 +37,29 @@ static void print_cell(FILE *to, const char *text, int width)
     fprintf(to, "%s%*s", whole > width ? ".." : "", whole > width ? 0 : width - whole, "");
 }
 
-/* Words after a label, on as many lines as they need. */
-static void print_words(FILE *to, const char *label, const char *text)
+void view_wrapped(FILE *to, int at, int indent, const char *text)
 {
-    int at = INDENT + LABEL;
-    fprintf(to, "%*s%-*s", INDENT, "", LABEL, label);
+    const int begin = at;
     for (const char *word = text + strspn(text, " "); *word;) {
-        int length = (int)strcspn(word, " ");
-        if (at > INDENT + LABEL && at + length > COLUMNS) {
-            fprintf(to, "\n%*s", INDENT + LABEL, "");
-            at = INDENT + LABEL;
+        const int length = (int)strcspn(word, " ");
+        if (at > begin && at + 1 + length > COLUMNS) {
+            fprintf(to, "\n%*s", indent, "");
+            at = indent;
+        } else if (at > begin) {
+            at += fprintf(to, " ");
         }
-        bool first = at == INDENT + LABEL;
-        at += fprintf(to, "%s%.*s", first ? "" : " ", length, word);
+        at += fprintf(to, "%.*s", length, word);
         word += length;
         word += strspn(word, " ");
     }
     fputc('\n', to);
+}
+
+/* Words after a label, on as many lines as they need. */
+static void print_words(FILE *to, const char *label, const char *text)
+{
+    fprintf(to, "%*s%-*s", INDENT, "", LABEL, label);
+    view_wrapped(to, INDENT + LABEL, INDENT + LABEL, text);
 }
 
 static const char *bytes_text(double bytes, char text[CELL])
@@ -189,9 +195,9 @@ static void print_troubles(const view *on, const cJSON *document)
     {
         if (count++ < MOST_TROUBLES) {
             print_coloured(on, "trouble", false);
-            fprintf(on->to, ": %s\n", json_text(trouble, "text"));
-            if (json_text(trouble, "command")[0])
-                fprintf(on->to, "         %s\n", json_text(trouble, "command"));
+            fprintf(on->to, ": ");
+            view_wrapped(on->to, TROUBLE, TROUBLE, json_text(trouble, "text"));
+            fprintf(on->to, "%*s%s\n", TROUBLE, "", json_text(trouble, "command"));
         }
     }
     if (count > MOST_TROUBLES)
@@ -218,10 +224,9 @@ void view_devices(const view *on, const cJSON *document)
         make_line(device, &cells);
         print_line(on, &cells, width, cJSON_IsNumber(pick) && cJSON_Compare(index, pick, true));
     }
-    if (cJSON_IsNumber(pick))
-        fprintf(on->to, "pick %.0f: %s\n", pick->valuedouble, json_text(document, "why"));
-    else
-        fprintf(on->to, "no pick: %s\n", json_text(document, "why"));
+    int used = cJSON_IsNumber(pick) ? fprintf(on->to, "pick %.0f: ", pick->valuedouble)
+                                    : fprintf(on->to, "no pick: ");
+    view_wrapped(on->to, used, TROUBLE, json_text(document, "why"));
     print_troubles(on, document);
 }
 

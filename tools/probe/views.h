@@ -23,4 +23,7 @@ void view_details(const view *on, const cJSON *document);
 void view_shapes(const view *on, const cJSON *document);
 void view_measures(const view *on, const cJSON *document);
 
+/* Words from column `at` on, on as many lines as they need; those after the first begin at `indent`. */
+void view_wrapped(FILE *to, int at, int indent, const char *text);
+
 #endif

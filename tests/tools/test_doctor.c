@@ -1,0 +1,667 @@
+/* tests/tools/test_doctor.c: each broken link gives its one cause and its one command: on machines that are
+ * folders, with what drivers answered written by hand. Run by ctest and tests/run.sh. */
+#define _XOPEN_SOURCE 700
+#include "support/harness.h"
+
+#include "probe/doctor.h"
+
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PATH = 512, VARIABLES = 8 };
+
+/* ---- A machine ----------------------------------------------------------------------------------------- */
+
+static char root[] = "doctor-XXXXXX";
+static struct {
+    const char *name, *value;
+} variables[VARIABLES];
+static const char *closed; /* part of the paths that may not be opened, or NULL */
+
+static const char *variable(const char *name)
+{
+    for (int index = 0; index < VARIABLES; index++) {
+        if (variables[index].name && strcmp(variables[index].name, name) == 0)
+            return variables[index].value;
+    }
+    return NULL;
+}
+
+static void set(const char *name, const char *value)
+{
+    int index = 0;
+    while (variables[index].name)
+        index++;
+    variables[index].name = name;
+    variables[index].value = value;
+}
+
+static bool may_open(const char *path)
+{
+    return !closed || !strstr(path, closed);
+}
+
+static const tool_place place = { root, variable, may_open };
+
+static void make_folders(char *path)
+{
+    for (char *at = strchr(path, '/'); at; at = strchr(at + 1, '/')) {
+        *at = '\0';
+        mkdir(path, 0755);
+        *at = '/';
+    }
+}
+
+static void file(const char *name, const char *text)
+{
+    char path[PATH];
+    snprintf(path, sizeof path, "%s%s", root, name);
+    make_folders(path);
+    FILE *made = fopen(path, "w");
+    assert_non_null(made);
+    fputs(text, made);
+    assert_int_equal(fclose(made), 0);
+}
+
+static void gpu(const char *address, const char *vendor, const char *driver, const char *node)
+{
+    char path[PATH], target[PATH];
+    snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/class", address);
+    file(path, "0x030000\n");
+    snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/vendor", address);
+    file(path, vendor);
+    snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/device", address);
+    file(path, "0x73bf\n");
+    if (driver) {
+        snprintf(path, sizeof path, "%s/sys/bus/pci/devices/%s/driver", root, address);
+        snprintf(target, sizeof target, "../../../bus/pci/drivers/%s", driver);
+        assert_int_equal(symlink(target, path), 0);
+    }
+    if (node)
+        file(node, "");
+}
+
+static void amd(void)
+{
+    gpu("0000:03:00.0", "0x1002\n", "amdgpu", "/dev/dri/renderD128");
+    file("/sys/bus/pci/devices/0000:03:00.0/drm/renderD128/dev", "226:128\n");
+}
+
+static void intel(void)
+{
+    gpu("0000:00:02.0", "0x8086\n", "i915", "/dev/dri/renderD128");
+}
+
+static void nvidia(void)
+{
+    gpu("0000:01:00.0", "0x10de\n", "nvidia", "/dev/nvidiactl");
+}
+
+static void distribution(const char *id)
+{
+    char text[64];
+    snprintf(text, sizeof text, "NAME=\"Some\"\nID=%s\n", id);
+    file("/etc/os-release", text);
+}
+
+static void icd(const char *name, const char *library)
+{
+    char path[PATH];
+    snprintf(path, sizeof path, "/etc/OpenCL/vendors/%s", name);
+    file(path, library);
+}
+
+static int remove_one(const char *path, const struct stat *facts, int kind, struct FTW *where)
+{
+    (void)facts, (void)kind, (void)where;
+    return remove(path);
+}
+
+static int before(void **state)
+{
+    (void)state;
+    snprintf(root, sizeof root, "doctor-XXXXXX");
+    memset(variables, 0, sizeof variables);
+    closed = NULL;
+    return mkdtemp(root) ? 0 : -1;
+}
+
+static int after(void **state)
+{
+    (void)state;
+    return nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* ---- What drivers answered ----------------------------------------------------------------------------- */
+
+#define LOADER "\"loader\": { \"library\": \"/usr/lib/libOpenCL.so.1\", \"words\": null }"
+#define POCL                                                                                                 \
+    "{ \"file\": \"/etc/OpenCL/vendors/pocl.icd\", \"library\": \"libpocl.so.2\", \"end\": \"answered\","    \
+    " \"device_count\": 1, \"platforms\": [ { \"name\": \"PoCL\", \"devices\": 1 } ] }"
+#define CPU "{ \"index\": 0, \"name\": \"A CPU\", \"type\": \"cpu\", \"has_compiler\": true }"
+#define NOTHING "{ " LOADER ", \"icds\": [], \"devices\": [], \"trouble\": [] }"
+#define DOCUMENT(icds, devices)                                                                              \
+    "{ " LOADER ", \"icds\": [ " icds " ], \"devices\": [ " devices " ], \"trouble\": [] }"
+#define ICD(file, library, more)                                                                             \
+    "{ \"file\": \"/etc/OpenCL/vendors/" file "\", \"library\": \"" library "\", " more " }"
+#define GPU(more) "{ \"index\": 0, \"name\": \"A GPU\", \"type\": \"gpu\", " more " }"
+
+static cJSON *examine(const char *text)
+{
+    tool_icds icds;
+    tool_error error;
+    const char *stop;
+    cJSON *document = cJSON_ParseWithOpts(text, &stop, true);
+    assert_non_null(document);
+    assert_true(tool_icds_find(&place, &icds, &error));
+    assert_true(tool_doctor(&place, &icds, document, &error));
+    tool_icds_free(&icds);
+    return document;
+}
+
+static const char *text_of(const cJSON *object, const char *key)
+{
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
+    assert_non_null(text);
+    return text;
+}
+
+/* Exactly this trouble. It names `part`, its link is the broken one of the chain, and the printed text has
+ * cause and command. */
+static void finds(const char *document_text, const char *cause, const char *command, const char *part)
+{
+    cJSON *document = examine(document_text);
+    const cJSON *trouble = cJSON_GetObjectItem(document, "trouble"), *one = cJSON_GetArrayItem(trouble, 0),
+                *link;
+    if (cJSON_GetArraySize(trouble) != 1 || strcmp(text_of(one, "cause"), cause) != 0 ||
+        strcmp(text_of(one, "command"), command) != 0 || !strstr(text_of(one, "text"), part))
+        fail_msg("not %s, %s, with %s alone: %s", cause, command, part, cJSON_Print(trouble));
+    int broken = 0;
+    cJSON_ArrayForEach(link, cJSON_GetObjectItem(document, "chain"))
+    {
+        bool is_broken = strcmp(text_of(link, "state"), "broken") == 0;
+        broken += is_broken;
+        assert_int_equal(is_broken, strcmp(text_of(link, "link"), text_of(one, "link")) == 0);
+    }
+    assert_int_equal(broken, 1);
+    char *printed = NULL;
+    size_t bytes = 0;
+    FILE *memory = open_memstream(&printed, &bytes);
+    tool_doctor_print(memory, document);
+    fclose(memory);
+    assert_non_null(strstr(printed, cause));
+    assert_non_null(strstr(printed, command));
+    free(printed);
+    cJSON_Delete(document);
+}
+
+static void finds_nothing(const char *document_text)
+{
+    cJSON *document = examine(document_text);
+    const cJSON *trouble = cJSON_GetObjectItem(document, "trouble");
+    if (cJSON_GetArraySize(trouble) != 0)
+        fail_msg("found %s", cJSON_Print(trouble));
+    cJSON_Delete(document);
+}
+
+/* ---- Healthy ------------------------------------------------------------------------------------------- */
+
+static void a_healthy_machine_has_no_trouble(void **state)
+{
+    (void)state;
+    amd();
+    icd("rusticl.icd", "libRusticlOpenCL.so.1\n");
+    finds_nothing(
+        DOCUMENT(ICD("rusticl.icd", "libRusticlOpenCL.so.1",
+                     "\"end\": \"answered\", \"device_count\": 1, \"platforms\": [ { \"name\": \"rusticl\", "
+                     "\"devices\": 1 } ]"),
+                 GPU("\"vendor_id\": 4098, \"pci_address\": null, \"has_compiler\": true, \"features\": [ "
+                     "{ \"name\": \"kernel\", \"proof\": \"ok\" } ]")));
+}
+
+static void drivers_of_absent_gpus_are_no_trouble(void **state)
+{
+    (void)state;
+    icd("pocl.icd", "libpocl.so.2\n");
+    icd("rusticl.icd", "libRusticlOpenCL.so.1\n");
+    finds_nothing(
+        DOCUMENT(POCL ", " ICD("rusticl.icd", "libRusticlOpenCL.so.1",
+                               "\"end\": \"answered\", \"device_count\": 0, \"platforms\": [ { \"name\": "
+                               "\"rusticl\", \"devices\": 0 } ]"),
+                 CPU));
+}
+
+/* ---- Hardware to permission ---------------------------------------------------------------------------- */
+
+static void a_gpu_without_kernel_driver(void **state)
+{
+    (void)state;
+    gpu("0000:03:00.0", "0x1002\n", NULL, NULL);
+    finds(NOTHING, "no-kernel-driver", "sudo modprobe amdgpu", "0000:03:00.0");
+}
+
+static void a_gpu_given_to_virtual_machines(void **state)
+{
+    (void)state;
+    gpu("0000:01:00.0", "0x10de\n", "vfio-pci", NULL);
+    finds(NOTHING, "given-away", "lspci -k", "vfio-pci");
+}
+
+static void a_gpu_without_device_node(void **state)
+{
+    (void)state;
+    gpu("0000:00:02.0", "0x8086\n", "i915", NULL);
+    finds(NOTHING, "no-device-node", "sudo dmesg | grep -i i915", "/dev/dri/renderD128");
+}
+
+static void an_nvidia_gpu_without_device_node(void **state)
+{
+    (void)state;
+    gpu("0000:01:00.0", "0x10de\n", "nvidia", NULL);
+    finds(NOTHING, "no-device-node", "sudo nvidia-modprobe -u -c 0", "/dev/nvidiactl");
+}
+
+static void a_container_without_the_device_node(void **state)
+{
+    (void)state;
+    gpu("0000:03:00.0", "0x1002\n", "amdgpu", NULL);
+    file("/.dockerenv", "");
+    finds(NOTHING, "container-no-device-node", "docker run --device /dev/kfd --device /dev/dri ...",
+          "container");
+}
+
+/* The group of the files that the test makes. */
+static void group(const char *members)
+{
+    char line[128];
+    snprintf(line, sizeof line, "first:x:65533:\nrender:x:%lu:%s\n", (unsigned long)getegid(), members);
+    file("/etc/group", line);
+}
+
+static void a_user_who_is_not_in_the_nodes_group(void **state)
+{
+    (void)state;
+    amd();
+    group("somebody,else");
+    set("USER", "me");
+    closed = "renderD128";
+    finds(NOTHING, "no-permission", "sudo usermod -aG render $USER", "group render, and you are not in it");
+}
+
+static void a_user_who_is_in_the_group_since_the_login(void **state)
+{
+    (void)state;
+    amd();
+    group("somebody,me");
+    set("USER", "me");
+    closed = "renderD128";
+    finds(NOTHING, "new-login-needed", "newgrp render", "log in again");
+}
+
+static void amds_own_node_counts_too(void **state)
+{
+    (void)state;
+    amd();
+    file("/dev/kfd", "");
+    group("");
+    set("USER", "me");
+    closed = "kfd";
+    finds(NOTHING, "no-permission", "sudo usermod -aG render $USER", "/dev/kfd");
+}
+
+/* ---- Drivers ------------------------------------------------------------------------------------------- */
+
+static void a_gpu_without_opencl_driver(void **state)
+{
+    static const struct {
+        const char *id, *command;
+    } known[] = { { "debian", "sudo apt install intel-opencl-icd" },
+                  { "fedora", "sudo dnf install intel-compute-runtime" },
+                  { "arch", "sudo pacman -S intel-compute-runtime" },
+                  { "opensuse-leap", "sudo zypper install intel-opencl" },
+                  { "alpine", "sudo apk add mesa-rusticl" },
+                  { "haiku", "install Intel's compute runtime with your system's package manager" } };
+    (void)state;
+    intel();
+    icd("pocl.icd", "libpocl.so.2\n");
+    for (size_t index = 0; index < sizeof known / sizeof known[0]; index++) {
+        distribution(known[index].id);
+        finds(DOCUMENT(POCL, CPU), "no-driver", known[index].command, "0000:00:02.0");
+    }
+}
+
+static void an_nvidia_container_without_icd_file(void **state)
+{
+    (void)state;
+    nvidia();
+    file("/run/.containerenv", "");
+    finds(NOTHING, "container-no-driver",
+          "mkdir -p /etc/OpenCL/vendors && echo libnvidia-opencl.so.1 > /etc/OpenCL/vendors/nvidia.icd",
+          "NVIDIA");
+}
+
+static void a_container_without_the_vendors_files(void **state)
+{
+    (void)state;
+    amd();
+    distribution("ubuntu");
+    file("/.dockerenv", "");
+    finds(NOTHING, "container-no-driver", "sudo apt install mesa-opencl-icd", "AMD");
+}
+
+static void no_driver_at_all(void **state)
+{
+    (void)state;
+    distribution("fedora");
+    finds(NOTHING, "no-driver", "sudo dnf install pocl", "no OpenCL driver is installed");
+}
+
+static void linux_inside_windows(void **state)
+{
+    (void)state;
+    file("/proc/sys/kernel/osrelease", "5.15.90.1-Microsoft-standard-WSL2\n");
+    file("/dev/dxg", "");
+    finds(NOTHING, "wsl", "sudo apt install intel-opencl-icd", "Windows");
+}
+
+static void a_variable_that_names_nothing(void **state)
+{
+    (void)state;
+    set("OCL_ICD_VENDORS", "/somewhere/else");
+    finds(NOTHING, "variable-points-nowhere", "unset OCL_ICD_VENDORS", "/somewhere/else");
+    memset(variables, 0, sizeof variables);
+    set("OPENCL_VENDOR_PATH", "/elsewhere");
+    finds(NOTHING, "variable-points-nowhere", "unset OPENCL_VENDOR_PATH", "/elsewhere");
+}
+
+static void an_empty_icd_file(void **state)
+{
+    char command[PATH];
+    (void)state;
+    icd("a.icd", "");
+    snprintf(command, sizeof command, "sudo rm %s/etc/OpenCL/vendors/a.icd", root);
+    finds(DOCUMENT(ICD("a.icd", "", "\"end\": \"not run\""), ""), "icd-empty", command, "is empty");
+}
+
+static void an_icd_file_that_is_a_link_to_nothing(void **state)
+{
+    char path[PATH], command[PATH];
+    (void)state;
+    icd("b", "");
+    snprintf(path, sizeof path, "%s/etc/OpenCL/vendors/a.icd", root);
+    assert_int_equal(symlink("gone", path), 0);
+    snprintf(command, sizeof command, "ls -lL %s", path);
+    finds(DOCUMENT(ICD("a.icd", "", "\"end\": \"not run\""), ""), "icd-unreadable", command,
+          "cannot be read");
+}
+
+static void a_library_that_is_missing(void **state)
+{
+    (void)state;
+    icd("x.icd", "libx.so.1\n");
+    finds(
+        DOCUMENT(
+            ICD("x.icd", "libx.so.1",
+                "\"end\": \"answered\", \"load_error\": \"libx.so.1: cannot open shared object file: No such "
+                "file or directory\""),
+            ""),
+        "icd-library-missing", "sudo rm /etc/OpenCL/vendors/x.icd",
+        "libx.so.1: cannot open shared object file");
+    distribution("debian");
+    finds(DOCUMENT(
+              ICD("x.icd", "libigdrcl.so",
+                  "\"end\": \"answered\", \"load_error\": \"libigdrcl.so: cannot open shared object file\""),
+              ""),
+          "icd-library-missing", "sudo apt install intel-opencl-icd", "libigdrcl.so");
+}
+
+static void a_library_that_does_not_load(void **state)
+{
+    (void)state;
+    icd("x.icd", "/opt/libx.so.1\n");
+    finds(
+        DOCUMENT(
+            ICD("x.icd", "/opt/libx.so.1",
+                "\"end\": \"answered\", \"load_error\": \"libLLVM-15.so.1: cannot open shared object file\""),
+            ""),
+        "icd-library-does-not-load", "ldd /opt/libx.so.1 | grep 'not found'", "libLLVM-15.so.1");
+}
+
+static void no_loader(void **state)
+{
+    (void)state;
+    distribution("arch");
+    icd("x.icd", "libx.so.1\n");
+    finds("{ \"loader\": { \"library\": null, \"words\": \"exit code 127; its last words: libOpenCL.so.1: "
+          "cannot open "
+          "shared object file\" }, \"icds\": [ { \"file\": \"x.icd\", \"end\": \"exited\" } ], \"devices\": "
+          "[], "
+          "\"trouble\": [] }",
+          "no-loader", "sudo pacman -S ocl-icd", "libOpenCL.so.1: cannot open shared object file");
+}
+
+static void a_second_loader_in_front(void **state)
+{
+    static const struct {
+        const char *library, *command;
+    } known[] = { { "/opt/miniconda3/lib/libOpenCL.so.1", "conda install -c conda-forge ocl-icd-system" },
+                  { "/opt/intel/oneapi/lib/libOpenCL.so.1", "env -u LD_LIBRARY_PATH clattn probe" },
+                  { "/usr/local/cuda-12/lib64/libOpenCL.so.1", "env -u LD_LIBRARY_PATH clattn probe" } };
+    (void)state;
+    icd("pocl.icd", "libpocl.so.2\n");
+    for (size_t index = 0; index < sizeof known / sizeof known[0]; index++) {
+        char text[2048];
+        snprintf(text, sizeof text,
+                 "{ \"loader\": { \"library\": \"%s\", \"words\": null }, \"icds\": [ " POCL
+                 " ], \"devices\": [ " CPU " ], \"trouble\": [] }",
+                 known[index].library);
+        finds(text, "second-loader", known[index].command, known[index].library);
+    }
+}
+
+static void a_driver_that_ends_badly(void **state)
+{
+    static const struct {
+        const char *end, *cause;
+    } known[] = { { "crashed", "driver-crashes" },
+                  { "timed out", "driver-hangs" },
+                  { "exited", "driver-exits" },
+                  { "rubbish", "driver-answers-rubbish" },
+                  { "out of memory", "driver-takes-memory" } };
+    (void)state;
+    icd("pocl.icd", "libpocl.so.2\n");
+    icd("x.icd", "libx.so.1\n");
+    for (size_t index = 0; index < sizeof known / sizeof known[0]; index++) {
+        char text[2048];
+        snprintf(
+            text, sizeof text,
+            DOCUMENT(POCL ", " ICD("x.icd", "libx.so.1", "\"end\": \"%s\", \"words\": \"such words\""), CPU),
+            known[index].end);
+        finds(text, known[index].cause, "export OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd", "such words");
+        snprintf(text, sizeof text,
+                 DOCUMENT(ICD("x.icd", "libx.so.1", "\"end\": \"%s\", \"words\": \"w\""), ""),
+                 known[index].end);
+        finds(text, known[index].cause, "sudo mv /etc/OpenCL/vendors/x.icd /etc/OpenCL/vendors/x.icd.off",
+              "w");
+    }
+}
+
+/* ---- Platforms and devices ----------------------------------------------------------------------------- */
+
+static const char rusticl_without_device[] =
+    DOCUMENT(ICD("rusticl.icd", "libRusticlOpenCL.so.1",
+                 "\"end\": \"answered\", \"device_count\": 0, \"platforms\": [ { \"name\": \"rusticl\", "
+                 "\"devices\": 0 } ]"),
+             "");
+
+static void rusticl_without_its_variable(void **state)
+{
+    (void)state;
+    icd("rusticl.icd", "libRusticlOpenCL.so.1\n");
+    finds(rusticl_without_device, "rusticl-off", "export RUSTICL_ENABLE=llvmpipe", "RUSTICL_ENABLE");
+    amd();
+    finds(rusticl_without_device, "rusticl-off", "export RUSTICL_ENABLE=radeonsi", "RUSTICL_ENABLE");
+}
+
+static void a_platform_without_device(void **state)
+{
+    (void)state;
+    icd("rusticl.icd", "libRusticlOpenCL.so.1\n");
+    set("RUSTICL_ENABLE", "radeonsi");
+    finds(rusticl_without_device, "platform-without-device", "lspci -nn | grep -iE 'vga|3d|display'",
+          "rusticl");
+    amd();
+    finds(rusticl_without_device, "platform-without-device", "sudo dmesg | grep -iE 'drm|gpu'",
+          "0000:03:00.0");
+}
+
+static void a_cause_is_told_once_however_much_follows(void **state)
+{
+    (void)state;
+    amd();
+    icd("rusticl.icd", "libRusticlOpenCL.so.1\n");
+    set("RUSTICL_ENABLE", "radeonsi");
+    group("");
+    set("USER", "me");
+    closed = "renderD128";
+    finds(rusticl_without_device, "no-permission", "sudo usermod -aG render $USER", "/dev/dri/renderD128");
+}
+
+static void a_gpu_that_no_device_is(void **state)
+{
+    (void)state;
+    amd();
+    gpu("0000:04:00.0", "0x1002\n", "amdgpu", "/dev/dri/renderD129");
+    distribution("debian");
+    icd("amd.icd", "libamdocl64.so\n");
+    finds(DOCUMENT(ICD("amd.icd", "libamdocl64.so",
+                       "\"end\": \"answered\", \"device_count\": 1, \"platforms\": [ { \"name\": \"AMD\", "
+                       "\"devices\": "
+                       "1 } ]"),
+                   GPU("\"vendor_id\": 4098, \"pci_address\": \"0000:03:00.0\", \"has_compiler\": true")),
+          "gpu-unseen", "sudo apt install mesa-opencl-icd", "0000:04:00.0");
+}
+
+static void a_driver_with_too_many_devices(void **state)
+{
+    (void)state;
+    icd("x.icd", "libx.so.1\n");
+    finds(DOCUMENT(ICD("x.icd", "libx.so.1", "\"end\": \"answered\", \"device_count\": 10000"), CPU),
+          "too-many-devices", "sudo mv /etc/OpenCL/vendors/x.icd /etc/OpenCL/vendors/x.icd.off", "10000");
+}
+
+static void a_device_of(const char *more, const char *cause, const char *command, const char *part)
+{
+    char text[2048];
+    icd("pocl.icd", "libpocl.so.2\n");
+    snprintf(text, sizeof text,
+             DOCUMENT(POCL, "{ \"index\": 0, \"name\": \"A CPU\", \"type\": \"cpu\", %s }"), more);
+    finds(text, cause, command, part);
+}
+
+static void a_device_without_compiler(void **state)
+{
+    (void)state;
+    a_device_of("\"has_compiler\": false", "no-compiler", "clattn probe --device cpu",
+                "A CPU cannot compile");
+}
+
+static void a_driver_known_to_be_bad(void **state)
+{
+    (void)state;
+    a_device_of("\"has_compiler\": true, \"known_bad\": \"it is\"", "known-bad",
+                "export CLATTN_USE_KNOWN_BAD=1", "it is");
+}
+
+static void a_kernel_that_does_not_build(void **state)
+{
+    (void)state;
+    a_device_of("\"has_compiler\": true, \"features\": [ { \"name\": \"kernel\", \"proof\": \"fails to "
+                "build\", \"detail\": "
+                "\"line 7\" } ]",
+                "kernel-does-not-build", "CLATTN_VERBOSE=1 clattn bench --device 0 --shape \"lq=8 d=16\"",
+                "line 7");
+}
+
+static void a_kernel_that_gives_wrong_numbers(void **state)
+{
+    (void)state;
+    a_device_of("\"has_compiler\": true, \"features\": [ { \"name\": \"kernel\", \"proof\": \"wrong\", "
+                "\"detail\": \"item 5\" } "
+                "]",
+                "kernel-gives-wrong-numbers", "clattn probe --report report.txt", "item 5");
+}
+
+static void a_kernel_that_does_not_run(void **state)
+{
+    (void)state;
+    a_device_of(
+        "\"has_compiler\": true, \"features\": [ { \"name\": \"kernel\", \"proof\": \"fails\", \"detail\": "
+        "\"CL_DEVICE_NOT_AVAILABLE\" } ]",
+        "kernel-fails", "sudo dmesg | tail", "CL_DEVICE_NOT_AVAILABLE");
+}
+
+static void the_home_folder_is_not_told(void **state)
+{
+    (void)state;
+    set("HOME", "/home/me");
+    set("OCL_ICD_VENDORS", "/home/me/vendors");
+    finds(NOTHING, "variable-points-nowhere", "unset OCL_ICD_VENDORS", "~/vendors, which");
+}
+
+static void all_zero_bytes_of_documents_are_survived(void **state)
+{
+    (void)state;
+    icd("pocl.icd", "libpocl.so.2\n");
+    cJSON_Delete(examine("{ \"trouble\": [] }"));
+    cJSON_Delete(
+        examine("{ \"loader\": 3, \"icds\": [ 1, null, {} ], \"devices\": [ \"x\", {} ], \"trouble\": [] }"));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, before, after)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_healthy_machine_has_no_trouble),
+        TEST(drivers_of_absent_gpus_are_no_trouble),
+        TEST(a_gpu_without_kernel_driver),
+        TEST(a_gpu_given_to_virtual_machines),
+        TEST(a_gpu_without_device_node),
+        TEST(an_nvidia_gpu_without_device_node),
+        TEST(a_container_without_the_device_node),
+        TEST(a_user_who_is_not_in_the_nodes_group),
+        TEST(a_user_who_is_in_the_group_since_the_login),
+        TEST(amds_own_node_counts_too),
+        TEST(a_gpu_without_opencl_driver),
+        TEST(an_nvidia_container_without_icd_file),
+        TEST(a_container_without_the_vendors_files),
+        TEST(no_driver_at_all),
+        TEST(linux_inside_windows),
+        TEST(a_variable_that_names_nothing),
+        TEST(an_empty_icd_file),
+        TEST(an_icd_file_that_is_a_link_to_nothing),
+        TEST(a_library_that_is_missing),
+        TEST(a_library_that_does_not_load),
+        TEST(no_loader),
+        TEST(a_second_loader_in_front),
+        TEST(a_driver_that_ends_badly),
+        TEST(rusticl_without_its_variable),
+        TEST(a_platform_without_device),
+        TEST(a_cause_is_told_once_however_much_follows),
+        TEST(a_gpu_that_no_device_is),
+        TEST(a_driver_with_too_many_devices),
+        TEST(a_device_without_compiler),
+        TEST(a_driver_known_to_be_bad),
+        TEST(a_kernel_that_does_not_build),
+        TEST(a_kernel_that_gives_wrong_numbers),
+        TEST(a_kernel_that_does_not_run),
+        TEST(the_home_folder_is_not_told),
+        TEST(all_zero_bytes_of_documents_are_survived),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
