@@ -2,6 +2,7 @@
  * Called by facts.c. */
 #include "bench.h"
 #include "facts.h"
+#include "report.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -160,16 +161,12 @@ static void add_estimate(cJSON *shape, const bench_case *of, clattn_context *con
         reads = fmax(reads, ok ? sample * 1e9 : 0);
     }
     bench_peak_destroy(peak);
-    if (!ok) {
-        add_text(shape, "estimate_seconds", NULL);
-        return;
-    }
     double by_fma = cost.flops / flops, by_read = cost.bytes / reads;
-    cJSON_AddNumberToObject(shape, "estimate_seconds", fmax(by_fma, by_read));
-    cJSON_AddStringToObject(shape, "bound_by", by_fma >= by_read ? "fma" : "read");
-    cJSON_AddNumberToObject(shape, "flops", cost.flops);
-    cJSON_AddNumberToObject(shape, "fma_flops", flops);
-    cJSON_AddNumberToObject(shape, "read_bytes_per_second", reads);
+    add_text(shape, "bound_by", !ok ? NULL : by_fma >= by_read ? "fma" : "read");
+    tool_json_number(shape, "estimate_seconds", ok ? fmax(by_fma, by_read) : NAN);
+    tool_json_number(shape, "flops", cost.flops);
+    tool_json_number(shape, "fma_flops", ok ? flops : NAN);
+    tool_json_number(shape, "read_bytes_per_second", ok ? reads : NAN);
 }
 
 bool facts_add_shape(cJSON *about, clattn_context *context, const char *text, tool_error *error)

@@ -19,6 +19,7 @@
 
 #include <CL/cl.h>
 
+#include <dlfcn.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -43,9 +44,16 @@ static struct _cl_icd_dispatch table;
 static struct object platform = { .dispatch = &table };
 static struct object devices[DEVICES];
 
+/* A copy of the library named healthy.so is told nothing. */
+static bool is_healthy(void)
+{
+    Dl_info own;
+    return dladdr((void *)&table, &own) && strstr(own.dli_fname, "healthy");
+}
+
 static bool told(const char *word)
 {
-    const char *words = getenv("CLATTN_FAKE_ICD");
+    const char *words = is_healthy() ? NULL : getenv("CLATTN_FAKE_ICD");
     const size_t length = strlen(word);
     for (const char *at = words; at && *at; at += *at == ',') {
         const size_t bytes = strcspn(at, ",");
@@ -245,7 +253,7 @@ static cl_int CL_API_CALL device_info(cl_device_id id, cl_device_info what, size
     case CL_DEVICE_VERSION:
         return give_text("OpenCL 1.2 fake", room, out, bytes);
     case CL_DRIVER_VERSION:
-        return give_text("1.0", room, out, bytes);
+        return give_text(is_healthy() ? "2.0" : "1.0", room, out, bytes);
     case CL_DEVICE_PROFILE:
         return give_text("FULL_PROFILE", room, out, bytes);
     case CL_DEVICE_OPENCL_C_VERSION:

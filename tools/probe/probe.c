@@ -1,6 +1,7 @@
 /* tools/probe/probe.c: `clattn probe`: its options, and which views they show. Called by main.c. */
 #include "probe/probe.h"
 
+#include "bench.h"
 #include "files/output.h"
 #include "probe/doctor.h"
 #include "probe/gather.h"
@@ -112,10 +113,16 @@ static bool write_report(const values *given, const cJSON *document, tool_error 
 
 static int check_usage(const values *given)
 {
+    bench_case of;
+    tool_error error;
     if (given->timeout <= 0)
         return tool_usage(&tool_probe_command, "--timeout %g: more than 0 is wanted", given->timeout);
     if (given->memory <= 0)
         return tool_usage(&tool_probe_command, "--memory %g: more than 0 is wanted", given->memory);
+    if (given->shape && !bench_shape_read(given->shape, &of, &error))
+        return tool_usage(&tool_probe_command, "--shape: %s", error.text);
+    if (given->shape && of.is_module)
+        return tool_usage(&tool_probe_command, "--shape: module is for clattn bench");
     if (given->json && given->report)
         return tool_usage(&tool_probe_command, "--json and --report exclude each other");
     return TOOL_GO_ON;
