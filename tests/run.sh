@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds everything and tests it on every OpenCL implementation that runs without a GPU.
 #   tests/run.sh            all stages
-#   tests/run.sh STAGE...   only these: format tidy layers package pocl intel rusticl oclgrind lanes asan tsan
+#   tests/run.sh STAGE...   only these: format tidy layers package pocl intel rusticl oclgrind lanes four asan tsan
 # Installs what is missing (Debian, root or sudo). May be run again; what is built stays in build/tests.
 # One line a step. Its whole output is in build/tests/log and is shown when the step fails. Exits with 0 only when every
 # stage asked for ran and nothing failed: an implementation that is missing is a failure.
@@ -11,8 +11,8 @@ root=$PWD
 . tools/packages.sh
 
 TEST_PACKAGES=(libcmocka-dev clang clang-format clang-tidy python3 python3-numpy python3-venv binutils pocl-opencl-icd
-               mesa-opencl-icd oclgrind)
-ALL_STAGES=(format tidy layers package pocl intel rusticl oclgrind lanes asan tsan)
+               mesa-opencl-icd oclgrind man-db)
+ALL_STAGES=(format tidy layers package pocl intel rusticl oclgrind lanes four asan tsan)
 HOST_OR_SHAPES='tools/|attention_[^k]|mha_results'
 PROGRAM_SECONDS=600 # a test program that takes longer has failed
 
@@ -196,6 +196,8 @@ run_tests() { # STAGE BUILD PLATFORM [LAUNCHER...]
     for file in tests/*/test_*.c; do
         # Oclgrind looks into kernels, and is slow: what tests the host, or other shapes of the same kernels, is left out.
         [[ $stage != oclgrind || ! $file =~ $HOST_OR_SHAPES ]] || continue
+        # On rusticl its samples take minutes; what it tests is the host.
+        [[ $stage != rusticl || $file != */test_bench.c ]] || continue
         [[ $stage != tsan || $file == */test_attention_threads.c ]] || continue
         names+=("$(basename "$file" .c)")
     done
@@ -217,11 +219,11 @@ run_widths() { # BUILD PLATFORM LAUNCHER...
 # ---- All together --------------------------------------------------------------------------------------------------
 
 install_packages "$logs/apt.log" "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
-if wanted intel; then # while others build; when it fails, the stage finds no device
+if wanted intel four; then # while others build; when it fails, the stage finds no device
     { install_intel >"$logs/pip.log" 2>&1 || tail -n 5 "$logs/pip.log"; } &
 fi
 
-wanted layers package pocl rusticl oclgrind lanes && must gcc 'build with gcc' \
+wanted layers package pocl rusticl oclgrind lanes four && must gcc 'build with gcc' \
     build gcc -DCMAKE_C_COMPILER=gcc -DCMAKE_BUILD_TYPE=Release
 wanted tidy intel && must clang 'build with clang, asserts on' \
     build clang -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug '-DCMAKE_C_FLAGS_DEBUG=-g -O2'
@@ -246,6 +248,8 @@ CLATTN_TEST_SIZE=tiny stage oclgrind 'tiny tests on Oclgrind: races, uninitialis
     run_tests oclgrind gcc oclgrind oclgrind --data-races --uninitialized --log report
 CLATTN_TEST_SIZE=tiny stage lanes 'kernels for float vectors of 4, 8 and 16 on Oclgrind: stray accesses' \
     run_widths gcc oclgrind oclgrind --log report
+CLATTN_CACHE_DIR=$out/cache/four stage four 'all four at once, as clattn probe sees them' \
+    tests/tools/probe_four.sh "$out/gcc/tools/clattn" "$root/.deps/intel.icd"
 OCL_ICD_VENDORS=$pocl CLATTN_TEST_SIZE=small ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 \
     LSAN_OPTIONS=suppressions=$root/tests/leaks.supp:print_suppressions=0 \
     stage asan 'all tests with AddressSanitizer and UBSan on PoCL' run_tests asan asan 'Portable Computing Language'

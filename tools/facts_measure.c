@@ -159,6 +159,14 @@ static const row rows[] = {
     { "build", "s", sample_build },
 };
 
+static bool has_halves(const clattn_device_info *device)
+{
+    char extensions[16384] = "";
+    return clGetDeviceInfo(device->device_id, CL_DEVICE_EXTENSIONS, sizeof extensions - 1, extensions, NULL) ==
+               CL_SUCCESS &&
+           strstr(extensions, "cl_khr_fp16");
+}
+
 /* What cannot be had stays NULL, and its row says so. */
 static bool prepare(instruments *with, clattn_context *context, tool_error *error)
 {
@@ -168,7 +176,8 @@ static bool prepare(instruments *with, clattn_context *context, tool_error *erro
     cl_int status;
     *with = (instruments){ .context = context };
     bench_peak_create(context, CLATTN_F32, &with->peak[0], &trouble);
-    bench_peak_create(context, CLATTN_F16, &with->peak[1], &trouble);
+    if (has_halves(device))
+        bench_peak_create(context, CLATTN_F16, &with->peak[1], &trouble);
     with->bytes = (size_t)fmin(copied_bytes, (double)device->max_alloc_bytes / 4);
     with->host = calloc(with->bytes + 1, 1);
     if (!with->host)

@@ -36,7 +36,7 @@ stands_alone() { # program: needs no libclattn.so
 
 installs_this_only() {
     local unknown
-    unknown=$(cd "$prefix" && find . ! -type d | grep -vE "^\./(bin/clattn|include/clattn/[a-z]+\.h|$lib/libclattn\.(a|so[.0-9]*)|$lib/cmake/clattn/clattn[-A-Za-z]*\.cmake|$lib/pkgconfig/clattn\.pc)$")
+    unknown=$(cd "$prefix" && find . ! -type d | grep -vE "^\./(bin/clattn|libexec/clattn/clattn-cl|share/(clattn/probe\.schema\.json|man/man1/clattn-probe\.1|bash-completion/completions/clattn|zsh/site-functions/_clattn)|include/clattn/[a-z]+\.h|$lib/libclattn\.(a|so[.0-9]*)|$lib/cmake/clattn/clattn[-A-Za-z]*\.cmake|$lib/pkgconfig/clattn\.pc)$")
     [ -z "$unknown" ] || { echo "$unknown"; return 1; }
     diff <(cd "$root/include/clattn" && ls) <(cd "$prefix/include/clattn" && ls)
 }
@@ -74,6 +74,14 @@ takes_the_systems_opencl() { # build folder: neither the cache nor the commands 
     [ -n "$commands" ] || { echo "no link commands in $1"; return 1; }
     grep -hE 'libOpenCL' $commands | grep -oE '[^ ]*libOpenCL[^ ]*' | sort -u | tee "$work/linked"
     [ -s "$work/linked" ] && ! grep -v '^/usr/lib' "$work/linked"
+}
+
+manual_has_options() {
+    local option missing=0
+    for option in $("$prefix/bin/clattn" probe --help | grep -oE '^  --[a-z]+' | grep -v -- --help); do
+        grep -qE "Fl Fl ${option#--}( |$)" "$prefix/share/man/man1/clattn-probe.1" || { echo "missing: $option"; missing=1; }
+    done
+    return $missing
 }
 
 version=$(sed -nE 's/#define CLATTN_VERSION_(MAJOR|MINOR|PATCH) ([0-9]+)/\2/p' "$root/include/clattn/context.h" | paste -sd.)
@@ -149,6 +157,13 @@ fact 'clattn configures beside a CUDA toolkit' fake_cuda -S "$root" -B "$work/be
 fact 'clattn takes the system OpenCL beside a CUDA toolkit' takes_the_systems_opencl "$work/beside"
 fact 'this build takes the system OpenCL' takes_the_systems_opencl "$build"
 fact 'the installed program runs where it was moved to' "$prefix/bin/clattn" --version
+fact 'and through a link to it' eval 'ln -s "$prefix/bin/clattn" "$work/link" && "$work/link" probe'
+needs_no_opencl() { ! readelf -d "$1" | grep -iE 'opencl|clattn|clblast'; }
+fact 'the program that people call needs no OpenCL' needs_no_opencl "$prefix/bin/clattn"
+fact 'the completion offers what --help says' "$here/../tools/completion.sh" "$prefix/bin/clattn"
+manual_is_right() { local said; said=$(man --warnings -E UTF-8 -l -Tutf8 -Z "$1" 2>&1 >/dev/null) && [ -z "$said" ] || { echo "$said"; return 1; }; }
+fact 'the manual page has no mistake' manual_is_right "$prefix/share/man/man1/clattn-probe.1"
+fact 'the manual page has every option of probe' manual_has_options
 
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]
