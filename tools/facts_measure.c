@@ -162,8 +162,8 @@ static const row rows[] = {
 static bool has_halves(const clattn_device_info *device)
 {
     char extensions[16384] = "";
-    return clGetDeviceInfo(device->device_id, CL_DEVICE_EXTENSIONS, sizeof extensions - 1, extensions, NULL) ==
-               CL_SUCCESS &&
+    return clGetDeviceInfo(device->device_id, CL_DEVICE_EXTENSIONS, sizeof extensions - 1, extensions,
+                           NULL) == CL_SUCCESS &&
            strstr(extensions, "cl_khr_fp16");
 }
 

@@ -198,7 +198,7 @@ def limit(path, device, name):
 
     text = c_char_p(pathlib.Path(__file__).with_name('bench_peak.cl').read_bytes())
     program = create(cl.clCreateProgramWithSource, context, c_uint(1), byref(text), None)
-    options = f'-cl-std=CL1.2 -DVEC=float{lanes if lanes > 1 else ""}'.encode()
+    options = f'-cl-std=CL1.2 -DSCALAR=float -DVEC=float{lanes if lanes > 1 else ""}'.encode()
     check(cl.clBuildProgram(program, c_uint(0), None, options, None, None))
     out = buffer(4 * lanes * items)
     if name == 'fma':

@@ -3,138 +3,16 @@
 #define _XOPEN_SOURCE 700
 #include "support/harness.h"
 
+#include "support/machine.h"
+
 #include "probe/doctor.h"
 
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-enum { PATH = 512, VARIABLES = 8 };
-
-/* ---- A machine ----------------------------------------------------------------------------------------- */
-
-static char root[] = "doctor-XXXXXX";
-static struct {
-    const char *name, *value;
-} variables[VARIABLES];
-static const char *closed; /* part of the paths that may not be opened, or NULL */
-
-static const char *variable(const char *name)
-{
-    for (int index = 0; index < VARIABLES; index++) {
-        if (variables[index].name && strcmp(variables[index].name, name) == 0)
-            return variables[index].value;
-    }
-    return NULL;
-}
-
-static void set(const char *name, const char *value)
-{
-    int index = 0;
-    while (variables[index].name)
-        index++;
-    variables[index].name = name;
-    variables[index].value = value;
-}
-
-static bool may_open(const char *path)
-{
-    return !closed || !strstr(path, closed);
-}
-
-static const tool_place place = { root, variable, may_open };
-
-static void make_folders(char *path)
-{
-    for (char *at = strchr(path, '/'); at; at = strchr(at + 1, '/')) {
-        *at = '\0';
-        mkdir(path, 0755);
-        *at = '/';
-    }
-}
-
-static void file(const char *name, const char *text)
-{
-    char path[PATH];
-    snprintf(path, sizeof path, "%s%s", root, name);
-    make_folders(path);
-    FILE *made = fopen(path, "w");
-    assert_non_null(made);
-    fputs(text, made);
-    assert_int_equal(fclose(made), 0);
-}
-
-static void gpu(const char *address, const char *vendor, const char *driver, const char *node)
-{
-    char path[PATH], target[PATH];
-    snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/class", address);
-    file(path, "0x030000\n");
-    snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/vendor", address);
-    file(path, vendor);
-    snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/device", address);
-    file(path, "0x73bf\n");
-    if (driver) {
-        snprintf(path, sizeof path, "%s/sys/bus/pci/devices/%s/driver", root, address);
-        snprintf(target, sizeof target, "../../../bus/pci/drivers/%s", driver);
-        assert_int_equal(symlink(target, path), 0);
-    }
-    if (node)
-        file(node, "");
-}
-
-static void amd(void)
-{
-    gpu("0000:03:00.0", "0x1002\n", "amdgpu", "/dev/dri/renderD128");
-    file("/sys/bus/pci/devices/0000:03:00.0/drm/renderD128/dev", "226:128\n");
-}
-
-static void intel(void)
-{
-    gpu("0000:00:02.0", "0x8086\n", "i915", "/dev/dri/renderD128");
-}
-
-static void nvidia(void)
-{
-    gpu("0000:01:00.0", "0x10de\n", "nvidia", "/dev/nvidiactl");
-}
-
-static void distribution(const char *id)
-{
-    char text[64];
-    snprintf(text, sizeof text, "NAME=\"Some\"\nID=%s\n", id);
-    file("/etc/os-release", text);
-}
-
-static void icd(const char *name, const char *library)
-{
-    char path[PATH];
-    snprintf(path, sizeof path, "/etc/OpenCL/vendors/%s", name);
-    file(path, library);
-}
-
-static int remove_one(const char *path, const struct stat *facts, int kind, struct FTW *where)
-{
-    (void)facts, (void)kind, (void)where;
-    return remove(path);
-}
-
-static int before(void **state)
-{
-    (void)state;
-    snprintf(root, sizeof root, "doctor-XXXXXX");
-    memset(variables, 0, sizeof variables);
-    closed = NULL;
-    return mkdtemp(root) ? 0 : -1;
-}
-
-static int after(void **state)
-{
-    (void)state;
-    return nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
+enum { PATH = 512 };
 
 /* ---- What drivers answered ----------------------------------------------------------------------------- */
 
@@ -157,8 +35,8 @@ static cJSON *examine(const char *text)
     const char *stop;
     cJSON *document = cJSON_ParseWithOpts(text, &stop, true);
     assert_non_null(document);
-    assert_true(tool_icds_find(&place, &icds, &error));
-    assert_true(tool_doctor(&place, &icds, document, &error));
+    assert_true(tool_icds_find(&ct_place, &icds, &error));
+    assert_true(tool_doctor(&ct_place, &icds, document, &error));
     tool_icds_free(&icds);
     return document;
 }
@@ -213,8 +91,8 @@ static void finds_nothing(const char *document_text)
 static void a_healthy_machine_has_no_trouble(void **state)
 {
     (void)state;
-    amd();
-    icd("rusticl.icd", "libRusticlOpenCL.so.1\n");
+    ct_amd();
+    ct_icd("rusticl.icd", "libRusticlOpenCL.so.1\n");
     finds_nothing(
         DOCUMENT(ICD("rusticl.icd", "libRusticlOpenCL.so.1",
                      "\"end\": \"answered\", \"device_count\": 1, \"platforms\": [ { \"name\": \"rusticl\", "
@@ -226,8 +104,8 @@ static void a_healthy_machine_has_no_trouble(void **state)
 static void drivers_of_absent_gpus_are_no_trouble(void **state)
 {
     (void)state;
-    icd("pocl.icd", "libpocl.so.2\n");
-    icd("rusticl.icd", "libRusticlOpenCL.so.1\n");
+    ct_icd("pocl.icd", "libpocl.so.2\n");
+    ct_icd("rusticl.icd", "libRusticlOpenCL.so.1\n");
     finds_nothing(
         DOCUMENT(POCL ", " ICD("rusticl.icd", "libRusticlOpenCL.so.1",
                                "\"end\": \"answered\", \"device_count\": 0, \"platforms\": [ { \"name\": "
@@ -240,36 +118,36 @@ static void drivers_of_absent_gpus_are_no_trouble(void **state)
 static void a_gpu_without_kernel_driver(void **state)
 {
     (void)state;
-    gpu("0000:03:00.0", "0x1002\n", NULL, NULL);
+    ct_gpu("0000:03:00.0", "0x1002\n", NULL, NULL);
     finds(NOTHING, "no-kernel-driver", "sudo modprobe amdgpu", "0000:03:00.0");
 }
 
 static void a_gpu_given_to_virtual_machines(void **state)
 {
     (void)state;
-    gpu("0000:01:00.0", "0x10de\n", "vfio-pci", NULL);
+    ct_gpu("0000:01:00.0", "0x10de\n", "vfio-pci", NULL);
     finds(NOTHING, "given-away", "lspci -k", "vfio-pci");
 }
 
 static void a_gpu_without_device_node(void **state)
 {
     (void)state;
-    gpu("0000:00:02.0", "0x8086\n", "i915", NULL);
+    ct_gpu("0000:00:02.0", "0x8086\n", "i915", NULL);
     finds(NOTHING, "no-device-node", "sudo dmesg | grep -i i915", "/dev/dri/renderD128");
 }
 
 static void an_nvidia_gpu_without_device_node(void **state)
 {
     (void)state;
-    gpu("0000:01:00.0", "0x10de\n", "nvidia", NULL);
+    ct_gpu("0000:01:00.0", "0x10de\n", "nvidia", NULL);
     finds(NOTHING, "no-device-node", "sudo nvidia-modprobe -u -c 0", "/dev/nvidiactl");
 }
 
 static void a_container_without_the_device_node(void **state)
 {
     (void)state;
-    gpu("0000:03:00.0", "0x1002\n", "amdgpu", NULL);
-    file("/.dockerenv", "");
+    ct_gpu("0000:03:00.0", "0x1002\n", "amdgpu", NULL);
+    ct_file("/.dockerenv", "");
     finds(NOTHING, "container-no-device-node", "docker run --device /dev/kfd --device /dev/dri ...",
           "container");
 }
@@ -279,37 +157,37 @@ static void group(const char *members)
 {
     char line[128];
     snprintf(line, sizeof line, "first:x:65533:\nrender:x:%lu:%s\n", (unsigned long)getegid(), members);
-    file("/etc/group", line);
+    ct_file("/etc/group", line);
 }
 
 static void a_user_who_is_not_in_the_nodes_group(void **state)
 {
     (void)state;
-    amd();
+    ct_amd();
     group("somebody,else");
-    set("USER", "me");
-    closed = "renderD128";
+    ct_set("USER", "me");
+    ct_closed = "renderD128";
     finds(NOTHING, "no-permission", "sudo usermod -aG render $USER", "group render, and you are not in it");
 }
 
 static void a_user_who_is_in_the_group_since_the_login(void **state)
 {
     (void)state;
-    amd();
+    ct_amd();
     group("somebody,me");
-    set("USER", "me");
-    closed = "renderD128";
+    ct_set("USER", "me");
+    ct_closed = "renderD128";
     finds(NOTHING, "new-login-needed", "newgrp render", "log in again");
 }
 
 static void amds_own_node_counts_too(void **state)
 {
     (void)state;
-    amd();
-    file("/dev/kfd", "");
+    ct_amd();
+    ct_file("/dev/kfd", "");
     group("");
-    set("USER", "me");
-    closed = "kfd";
+    ct_set("USER", "me");
+    ct_closed = "kfd";
     finds(NOTHING, "no-permission", "sudo usermod -aG render $USER", "/dev/kfd");
 }
 
@@ -326,10 +204,10 @@ static void a_gpu_without_opencl_driver(void **state)
                   { "alpine", "sudo apk add mesa-rusticl" },
                   { "haiku", "install Intel's compute runtime with your system's package manager" } };
     (void)state;
-    intel();
-    icd("pocl.icd", "libpocl.so.2\n");
+    ct_intel();
+    ct_icd("pocl.icd", "libpocl.so.2\n");
     for (size_t index = 0; index < sizeof known / sizeof known[0]; index++) {
-        distribution(known[index].id);
+        ct_distribution(known[index].id);
         finds(DOCUMENT(POCL, CPU), "no-driver", known[index].command, "0000:00:02.0");
     }
 }
@@ -337,8 +215,8 @@ static void a_gpu_without_opencl_driver(void **state)
 static void an_nvidia_container_without_icd_file(void **state)
 {
     (void)state;
-    nvidia();
-    file("/run/.containerenv", "");
+    ct_nvidia();
+    ct_file("/run/.containerenv", "");
     finds(NOTHING, "container-no-driver",
           "mkdir -p /etc/OpenCL/vendors && echo libnvidia-opencl.so.1 > /etc/OpenCL/vendors/nvidia.icd",
           "NVIDIA");
@@ -347,34 +225,34 @@ static void an_nvidia_container_without_icd_file(void **state)
 static void a_container_without_the_vendors_files(void **state)
 {
     (void)state;
-    amd();
-    distribution("ubuntu");
-    file("/.dockerenv", "");
+    ct_amd();
+    ct_distribution("ubuntu");
+    ct_file("/.dockerenv", "");
     finds(NOTHING, "container-no-driver", "sudo apt install mesa-opencl-icd", "AMD");
 }
 
 static void no_driver_at_all(void **state)
 {
     (void)state;
-    distribution("fedora");
+    ct_distribution("fedora");
     finds(NOTHING, "no-driver", "sudo dnf install pocl", "no OpenCL driver is installed");
 }
 
 static void linux_inside_windows(void **state)
 {
     (void)state;
-    file("/proc/sys/kernel/osrelease", "5.15.90.1-Microsoft-standard-WSL2\n");
-    file("/dev/dxg", "");
+    ct_file("/proc/sys/kernel/osrelease", "5.15.90.1-Microsoft-standard-WSL2\n");
+    ct_file("/dev/dxg", "");
     finds(NOTHING, "wsl", "sudo apt install intel-opencl-icd", "Windows");
 }
 
 static void a_variable_that_names_nothing(void **state)
 {
     (void)state;
-    set("OCL_ICD_VENDORS", "/somewhere/else");
+    ct_set("OCL_ICD_VENDORS", "/somewhere/else");
     finds(NOTHING, "variable-points-nowhere", "unset OCL_ICD_VENDORS", "/somewhere/else");
-    memset(variables, 0, sizeof variables);
-    set("OPENCL_VENDOR_PATH", "/elsewhere");
+    ct_unset_all();
+    ct_set("OPENCL_VENDOR_PATH", "/elsewhere");
     finds(NOTHING, "variable-points-nowhere", "unset OPENCL_VENDOR_PATH", "/elsewhere");
 }
 
@@ -382,8 +260,8 @@ static void an_empty_icd_file(void **state)
 {
     char command[PATH];
     (void)state;
-    icd("a.icd", "");
-    snprintf(command, sizeof command, "sudo rm %s/etc/OpenCL/vendors/a.icd", root);
+    ct_icd("a.icd", "");
+    snprintf(command, sizeof command, "sudo rm %s/etc/OpenCL/vendors/a.icd", ct_root);
     finds(DOCUMENT(ICD("a.icd", "", "\"end\": \"not run\""), ""), "icd-empty", command, "is empty");
 }
 
@@ -391,8 +269,8 @@ static void an_icd_file_that_is_a_link_to_nothing(void **state)
 {
     char path[PATH], command[PATH];
     (void)state;
-    icd("b", "");
-    snprintf(path, sizeof path, "%s/etc/OpenCL/vendors/a.icd", root);
+    ct_icd("b", "");
+    snprintf(path, sizeof path, "%s/etc/OpenCL/vendors/a.icd", ct_root);
     assert_int_equal(symlink("gone", path), 0);
     snprintf(command, sizeof command, "ls -lL %s", path);
     finds(DOCUMENT(ICD("a.icd", "", "\"end\": \"not run\""), ""), "icd-unreadable", command,
@@ -402,7 +280,7 @@ static void an_icd_file_that_is_a_link_to_nothing(void **state)
 static void a_library_that_is_missing(void **state)
 {
     (void)state;
-    icd("x.icd", "libx.so.1\n");
+    ct_icd("x.icd", "libx.so.1\n");
     finds(
         DOCUMENT(
             ICD("x.icd", "libx.so.1",
@@ -411,7 +289,7 @@ static void a_library_that_is_missing(void **state)
             ""),
         "icd-library-missing", "sudo rm /etc/OpenCL/vendors/x.icd",
         "libx.so.1: cannot open shared object file");
-    distribution("debian");
+    ct_distribution("debian");
     finds(DOCUMENT(
               ICD("x.icd", "libigdrcl.so",
                   "\"end\": \"answered\", \"load_error\": \"libigdrcl.so: cannot open shared object file\""),
@@ -422,7 +300,7 @@ static void a_library_that_is_missing(void **state)
 static void a_library_that_does_not_load(void **state)
 {
     (void)state;
-    icd("x.icd", "/opt/libx.so.1\n");
+    ct_icd("x.icd", "/opt/libx.so.1\n");
     finds(
         DOCUMENT(
             ICD("x.icd", "/opt/libx.so.1",
@@ -434,8 +312,8 @@ static void a_library_that_does_not_load(void **state)
 static void no_loader(void **state)
 {
     (void)state;
-    distribution("arch");
-    icd("x.icd", "libx.so.1\n");
+    ct_distribution("arch");
+    ct_icd("x.icd", "libx.so.1\n");
     finds("{ \"loader\": { \"library\": null, \"words\": \"exit code 127; its last words: libOpenCL.so.1: "
           "cannot open "
           "shared object file\" }, \"icds\": [ { \"file\": \"x.icd\", \"end\": \"exited\" } ], \"devices\": "
@@ -452,7 +330,7 @@ static void a_second_loader_in_front(void **state)
                   { "/opt/intel/oneapi/lib/libOpenCL.so.1", "env -u LD_LIBRARY_PATH clattn probe" },
                   { "/usr/local/cuda-12/lib64/libOpenCL.so.1", "env -u LD_LIBRARY_PATH clattn probe" } };
     (void)state;
-    icd("pocl.icd", "libpocl.so.2\n");
+    ct_icd("pocl.icd", "libpocl.so.2\n");
     for (size_t index = 0; index < sizeof known / sizeof known[0]; index++) {
         char text[2048];
         snprintf(text, sizeof text,
@@ -473,8 +351,8 @@ static void a_driver_that_ends_badly(void **state)
                   { "rubbish", "driver-answers-rubbish" },
                   { "out of memory", "driver-takes-memory" } };
     (void)state;
-    icd("pocl.icd", "libpocl.so.2\n");
-    icd("x.icd", "libx.so.1\n");
+    ct_icd("pocl.icd", "libpocl.so.2\n");
+    ct_icd("x.icd", "libx.so.1\n");
     for (size_t index = 0; index < sizeof known / sizeof known[0]; index++) {
         char text[2048];
         snprintf(
@@ -501,20 +379,20 @@ static const char rusticl_without_device[] =
 static void rusticl_without_its_variable(void **state)
 {
     (void)state;
-    icd("rusticl.icd", "libRusticlOpenCL.so.1\n");
+    ct_icd("rusticl.icd", "libRusticlOpenCL.so.1\n");
     finds(rusticl_without_device, "rusticl-off", "export RUSTICL_ENABLE=llvmpipe", "RUSTICL_ENABLE");
-    amd();
+    ct_amd();
     finds(rusticl_without_device, "rusticl-off", "export RUSTICL_ENABLE=radeonsi", "RUSTICL_ENABLE");
 }
 
 static void a_platform_without_device(void **state)
 {
     (void)state;
-    icd("rusticl.icd", "libRusticlOpenCL.so.1\n");
-    set("RUSTICL_ENABLE", "radeonsi");
+    ct_icd("rusticl.icd", "libRusticlOpenCL.so.1\n");
+    ct_set("RUSTICL_ENABLE", "radeonsi");
     finds(rusticl_without_device, "platform-without-device", "lspci -nn | grep -iE 'vga|3d|display'",
           "rusticl");
-    amd();
+    ct_amd();
     finds(rusticl_without_device, "platform-without-device", "sudo dmesg | grep -iE 'drm|gpu'",
           "0000:03:00.0");
 }
@@ -522,22 +400,22 @@ static void a_platform_without_device(void **state)
 static void a_cause_is_told_once_however_much_follows(void **state)
 {
     (void)state;
-    amd();
-    icd("rusticl.icd", "libRusticlOpenCL.so.1\n");
-    set("RUSTICL_ENABLE", "radeonsi");
+    ct_amd();
+    ct_icd("rusticl.icd", "libRusticlOpenCL.so.1\n");
+    ct_set("RUSTICL_ENABLE", "radeonsi");
     group("");
-    set("USER", "me");
-    closed = "renderD128";
+    ct_set("USER", "me");
+    ct_closed = "renderD128";
     finds(rusticl_without_device, "no-permission", "sudo usermod -aG render $USER", "/dev/dri/renderD128");
 }
 
 static void a_gpu_that_no_device_is(void **state)
 {
     (void)state;
-    amd();
-    gpu("0000:04:00.0", "0x1002\n", "amdgpu", "/dev/dri/renderD129");
-    distribution("debian");
-    icd("amd.icd", "libamdocl64.so\n");
+    ct_amd();
+    ct_gpu("0000:04:00.0", "0x1002\n", "amdgpu", "/dev/dri/renderD129");
+    ct_distribution("debian");
+    ct_icd("amd.icd", "libamdocl64.so\n");
     finds(DOCUMENT(ICD("amd.icd", "libamdocl64.so",
                        "\"end\": \"answered\", \"device_count\": 1, \"platforms\": [ { \"name\": \"AMD\", "
                        "\"devices\": "
@@ -549,7 +427,7 @@ static void a_gpu_that_no_device_is(void **state)
 static void a_driver_with_too_many_devices(void **state)
 {
     (void)state;
-    icd("x.icd", "libx.so.1\n");
+    ct_icd("x.icd", "libx.so.1\n");
     finds(DOCUMENT(ICD("x.icd", "libx.so.1", "\"end\": \"answered\", \"device_count\": 10000"), CPU),
           "too-many-devices", "sudo mv /etc/OpenCL/vendors/x.icd /etc/OpenCL/vendors/x.icd.off", "10000");
 }
@@ -557,7 +435,7 @@ static void a_driver_with_too_many_devices(void **state)
 static void a_device_of(const char *more, const char *cause, const char *command, const char *part)
 {
     char text[2048];
-    icd("pocl.icd", "libpocl.so.2\n");
+    ct_icd("pocl.icd", "libpocl.so.2\n");
     snprintf(text, sizeof text,
              DOCUMENT(POCL, "{ \"index\": 0, \"name\": \"A CPU\", \"type\": \"cpu\", %s }"), more);
     finds(text, cause, command, part);
@@ -608,21 +486,21 @@ static void a_kernel_that_does_not_run(void **state)
 static void the_home_folder_is_not_told(void **state)
 {
     (void)state;
-    set("HOME", "/home/me");
-    set("OCL_ICD_VENDORS", "/home/me/vendors");
+    ct_set("HOME", "/home/me");
+    ct_set("OCL_ICD_VENDORS", "/home/me/vendors");
     finds(NOTHING, "variable-points-nowhere", "unset OCL_ICD_VENDORS", "~/vendors, which");
 }
 
 static void all_zero_bytes_of_documents_are_survived(void **state)
 {
     (void)state;
-    icd("pocl.icd", "libpocl.so.2\n");
+    ct_icd("pocl.icd", "libpocl.so.2\n");
     cJSON_Delete(examine("{ \"trouble\": [] }"));
     cJSON_Delete(
         examine("{ \"loader\": 3, \"icds\": [ 1, null, {} ], \"devices\": [ \"x\", {} ], \"trouble\": [] }"));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, before, after)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, ct_machine_before, ct_machine_after)
 
 int main(void)
 {
