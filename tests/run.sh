@@ -163,7 +163,7 @@ export -f run_program sum_of
 expect_platform() { # PROGRAM PLATFORM [LAUNCHER...]
     local program=$1 platform=$2 seen
     shift 2
-    seen=$("$@" "$program" probe 2>&1)
+    seen=$("$@" "$program" probe --json 2>&1)
     grep -qiF "$platform" <<<"$seen" && return
     echo "no device of '$platform' with OCL_ICD_VENDORS=${OCL_ICD_VENDORS-}; clattn probe says: $seen"
     return 1

@@ -181,6 +181,15 @@ static void prove(clattn_context *context, const feature *of, clattn_feature *sa
     }
 }
 
+/* For the pick. A call that failed may have had a reason of the moment. */
+static void keep_verdict(clattn_context *context, const clattn_feature *kernel)
+{
+    if (kernel->proof == CLATTN_PROOF_OK)
+        ca_verdict_keep(context, CA_VERDICT_KERNEL, CA_RIGHT, NULL);
+    else if (kernel->proof == CLATTN_PROOF_WRONG || kernel->proof == CLATTN_PROOF_NO_BUILD)
+        ca_verdict_keep(context, CA_VERDICT_KERNEL, CA_WRONG, kernel->detail);
+}
+
 static bool is_claimed(const feature *of, const clattn_context *context, const char *extensions)
 {
     bool claimed = of->extensions[0] == NULL;
@@ -206,9 +215,8 @@ clattn_status clattn_device_features(clattn_context *context, size_t capacity, c
         said[i].claimed = is_claimed(of, context, extensions);
         if (said[i].claimed)
             prove(context, of, &said[i]);
-        if (i == 0 && said[i].proof != CLATTN_PROOF_NONE)
-            ca_verdict_keep(context, CA_VERDICT_KERNEL,
-                            said[i].proof == CLATTN_PROOF_OK ? CA_RIGHT : CA_WRONG, said[i].detail);
+        if (i == 0)
+            keep_verdict(context, &said[i]);
     }
     free(extensions);
     *count = FEATURES;
