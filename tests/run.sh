@@ -230,7 +230,7 @@ wanted tidy intel && must clang 'build with clang, asserts on' \
 wanted asan && must sanitize 'build with AddressSanitizer and UBSan, asserts on' \
     build asan -DCMAKE_C_COMPILER=gcc -DCMAKE_BUILD_TYPE=Debug '-DCMAKE_C_FLAGS_DEBUG=-g -O1' \
     -DCLATTN_SANITIZE=address,undefined
-wanted tsan && TARGETS='clattn_program test_attention_threads' must threads 'build with ThreadSanitizer' \
+wanted tsan && TARGETS='clattn_front test_attention_threads' must threads 'build with ThreadSanitizer' \
     build tsan -DCMAKE_C_COMPILER=gcc -DCMAKE_BUILD_TYPE=Debug '-DCMAKE_C_FLAGS_DEBUG=-g -O1' -DCLATTN_SANITIZE=thread
 
 pocl=/etc/OpenCL/vendors/pocl.icd

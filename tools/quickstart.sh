@@ -23,7 +23,7 @@ cmake --build build --parallel "$(nproc)" >build/build.log 2>&1 ||
     die "the build failed: $(grep -m1 -E 'error:|undefined reference' build/build.log || tail -n1 build/build.log); see build/build.log"
 
 build/tools/clattn probe >build/probe.log 2>&1 ||
-    die "$(tail -n1 build/probe.log)"
+    die "$(grep -m1 '^trouble' build/probe.log || tail -n1 build/probe.log); build/tools/clattn probe --doctor says what to do"
 
 data=tests/data/minilm.safetensors
 echo "running layer 0's attention of all-MiniLM-L6-v2, two sentences, 12 heads"

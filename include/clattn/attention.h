@@ -169,9 +169,12 @@ typedef struct clattn_attention_info {
 } clattn_attention_info;
 
 /* Checks the description, picks the first row of the table that accepts it, builds it and allocates its
- * workspace. The plan keeps no pointer into *desc; the context must outlive it. On failure *plan is NULL.
- * Errors: INVALID_ARGUMENT, INVALID_SHAPE, SIZE_OVERFLOW, UNSUPPORTED (the message has each row's reason, or
- * that of desc->kernel), BUILD_FAILED, OUT_OF_MEMORY, CL_FAILED. */
+ * workspace. A row whose kernels, run once on a few short rows, do not give what double precision gives is
+ * passed over; that run is on the context's own queue and waited for, and is done once for a device, driver,
+ * version and kind of kernel where built programs are kept, else once in a context. The plan keeps no pointer
+ * into *desc; the context must outlive it. On failure *plan is NULL. Errors: INVALID_ARGUMENT, INVALID_SHAPE,
+ * SIZE_OVERFLOW, UNSUPPORTED (the message has each row's reason, or that of desc->kernel), BUILD_FAILED,
+ * OUT_OF_MEMORY, CL_FAILED. */
 CLATTN_API clattn_status clattn_attention_plan_create(clattn_context *context,
                                                       const clattn_attention_desc *desc,
                                                       clattn_attention_plan **plan);
@@ -201,7 +204,7 @@ CLATTN_API size_t clattn_kernel_count(void);
 CLATTN_API const char *clattn_kernel_name(size_t index);
 
 /* Whether the row `kernel` takes this description on this device: OK, or UNSUPPORTED with the reason as the
- * message. It is the same function that dispatch asks. */
+ * message; wrong numbers are one, once a plan has found them. It is the same function that dispatch asks. */
 CLATTN_API clattn_status clattn_attention_supports(clattn_context *context, const clattn_attention_desc *desc,
                                                    const char *kernel);
 

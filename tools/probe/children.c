@@ -47,6 +47,28 @@ static double now(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
+/* ---- Signals: whoever ends this program ends the children too, and what it leaves is cleared away. ---- */
+
+static volatile sig_atomic_t stopped;
+
+static void stop(int number)
+{
+    stopped = number;
+}
+
+/* Takes the signals, and `kept` is what they did before; or puts that back. */
+static void take_signals(bool take, struct sigaction kept[3])
+{
+    static const int numbers[3] = { SIGINT, SIGTERM, SIGHUP };
+    const struct sigaction ours = { .sa_handler = stop };
+    for (int index = 0; index < 3; index++) {
+        if (take)
+            sigaction(numbers[index], &ours, &kept[index]);
+        else
+            sigaction(numbers[index], &kept[index], NULL);
+    }
+}
+
 /* ---- In the child -------------------------------------------------------------------------------------- */
 
 static void become(const child *of, int answer, int said)
@@ -286,10 +308,12 @@ static bool run_together(child *all, size_t count, const child_limits *limits, t
     struct pollfd *polled = calloc(2 * count + 1, sizeof *polled);
     bool ok = processes && polled;
     size_t started = 0;
+    struct sigaction kept[3];
     if (!ok) {
         tool_fail(error, "no memory for %zu processes", count);
         goto done;
     }
+    take_signals(true, kept);
     for (; ok && started < count; started++) {
         processes[started].answer = processes[started].said = -1;
         if (all[started].end != CHILD_NOT_RUN)
@@ -302,9 +326,15 @@ static bool run_together(child *all, size_t count, const child_limits *limits, t
     for (bool running = true; running;) {
         running = false;
         read_all(processes, started, polled);
-        for (size_t index = 0; index < started; index++)
+        for (size_t index = 0; index < started; index++) {
+            if (stopped && processes[index].pid)
+                end_group(&processes[index]);
             running |= runs(&all[index], &processes[index], limits);
+        }
     }
+    take_signals(false, kept);
+    if (ok && stopped)
+        ok = tool_fail(error, "stopped by a signal: %s", strsignal(stopped));
     for (size_t index = 0; index < started; index++)
         free(processes[index].text);
 done:

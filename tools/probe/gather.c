@@ -16,10 +16,10 @@
 #define CLATTN_LIBEXEC "../libexec/clattn"
 #endif
 
-enum { ARGUMENTS = 12, PAIRS = 3 };
+enum { ARGUMENTS = 12, PAIRS = 4, PATH = 512 };
 
 typedef struct one_icd {
-    char folder[64]; /* where its .icd file lies alone */
+    char folder[PATH]; /* where its .icd file lies alone; "" when there is none */
     const char *environment[2 * PAIRS + 1];
     const char *arguments[ARGUMENTS + 1];
 } one_icd;
@@ -66,7 +66,7 @@ bool gather_program(char *path, size_t bytes, tool_error *error)
 /* Loaders read a folder of .icd files: one folder for each. */
 static bool isolate(const tool_icd *icd, const char *folder, size_t index, one_icd *made, tool_error *error)
 {
-    char path[128];
+    char path[PATH + 16];
     snprintf(made->folder, sizeof made->folder, "%s/%zu", folder, index);
     if (mkdir(made->folder, 0700) != 0)
         return tool_fail(error, "%s: %s", made->folder, strerror(errno));
@@ -83,7 +83,7 @@ static bool isolate(const tool_icd *icd, const char *folder, size_t index, one_i
 
 static void remove_folders(const char *folder, const one_icd *alone, size_t count)
 {
-    char path[128];
+    char path[PATH + 16];
     for (size_t index = 0; index < count; index++) {
         if (!alone[index].folder[0])
             continue;
@@ -242,12 +242,15 @@ static cJSON *make_document(const tool_icds *icds, child *all, child *alone, siz
 bool gather(const tool_icds *icds, const gather_wish *wish, cJSON **document, tool_error *error)
 {
     static const char *const untouched[] = { "CLATTN_VERBOSE", NULL, NULL };
-    char program[PATH_MAX], folder[] = "/tmp/clattn-probe-XXXXXX";
+    char program[PATH_MAX], folder[PATH / 2];
+    const char *temporary = getenv("TMPDIR");
     const char *whole[ARGUMENTS + 1] = { program, "facts" }, *list[ARGUMENTS + 1] = { program, "facts" };
     size_t used = 2, listed = 2, count = icds->count, made = 0;
     *document = NULL;
     if (!gather_program(program, sizeof program, error))
         return false;
+    snprintf(folder, sizeof folder, "%s/clattn-probe-XXXXXX",
+             temporary && strlen(temporary) < PATH / 4 ? temporary : "/tmp");
     if (wish->device) {
         list[listed++] = whole[used++] = "--device";
         list[listed++] = whole[used++] = wish->device;

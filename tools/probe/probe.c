@@ -36,6 +36,16 @@ static bool has_usable_device(const cJSON *document)
     return false;
 }
 
+/* Whether a selector was given that no device matches. */
+static bool picks_nothing(const values *given, const cJSON *document)
+{
+    const char *variable = getenv("CLATTN_DEVICE");
+    const cJSON *first = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(document, "devices"), 0);
+    return (given->device || (variable && *variable)) &&
+           cJSON_IsNumber(cJSON_GetObjectItemCaseSensitive(first, "index")) &&
+           cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(document, "pick"));
+}
+
 static bool print_json(FILE *to, const cJSON *document, tool_error *error)
 {
     char *text = cJSON_Print(document);
@@ -164,7 +174,7 @@ static int probe(int argc, char **argv)
     else if (ok)
         print_views(&on, &given, document);
     code = tool_end(&tool_probe_command, ok, &error);
-    if (code == TOOL_DONE && !has_usable_device(document))
+    if (code == TOOL_DONE && (!has_usable_device(document) || picks_nothing(&given, document)))
         code = PROBE_NO_DEVICE;
     cJSON_Delete(document);
     return code;
@@ -196,7 +206,8 @@ const tool_command tool_probe_command = {
         "\n"
         "Every driver is asked in a process of its own: one that crashes, hangs or takes memory without\n"
         "end costs one line. A shape is words, as for clattn bench: b=1 hq=32 hkv=8 lq=4096 lk=4096 d=128\n"
-        "dtype=f16 causal. Exits with 0 when a device can be used, with 3 when none can.\n",
+        "dtype=f16 causal. Exits with 0 when a device can be used, with 3 when none can,\n"
+        "or none is what --device asks for.\n",
     .example = "  clattn probe\n"
                "  clattn probe -v --device gpu\n"
                "  clattn probe --shape \"hq=32 hkv=8 lq=4096 d=128 dtype=f16 causal\"\n"
