@@ -256,6 +256,21 @@ static void a_variable_that_names_nothing(void **state)
     finds(NOTHING, "variable-points-nowhere", "unset OPENCL_VENDOR_PATH", "/elsewhere");
 }
 
+static void a_variable_that_names_a_library_which_is_missing(void **state)
+{
+    static const char missing[] =
+        DOCUMENT("{ \"file\": null, \"library\": \"/opt/libx.so\", \"end\": \"answered\", \"load_error\": "
+                 "\"/opt/libx.so: cannot open shared object file\" }",
+                 "");
+    (void)state;
+    ct_icd("pocl.icd", "libpocl.so.2\n");
+    ct_set("OCL_ICD_FILENAMES", "/opt/libx.so");
+    finds(missing, "variable-points-nowhere", "unset OCL_ICD_FILENAMES", "/opt/libx.so");
+    ct_unset_all();
+    ct_set("OCL_ICD_VENDORS", "libx.so");
+    finds(missing, "variable-points-nowhere", "unset OCL_ICD_VENDORS", "/opt/libx.so");
+}
+
 static void an_empty_icd_file(void **state)
 {
     char command[PATH];
@@ -521,6 +536,7 @@ int main(void)
         TEST(no_driver_at_all),
         TEST(linux_inside_windows),
         TEST(a_variable_that_names_nothing),
+        TEST(a_variable_that_names_a_library_which_is_missing),
         TEST(an_empty_icd_file),
         TEST(an_icd_file_that_is_a_link_to_nothing),
         TEST(a_library_that_is_missing),

@@ -337,7 +337,7 @@ static void proofs_find_what_is_claimed_and_not_true(void **state)
         { "none", 0, 0, "ok", "", NULL },
         { "wrong", 3, 0, "wrong", "item 5 gives 2.5, 1.5 is right", "kernel-gives-wrong-numbers" },
         { "build-fails", 3, 0, "fails to build", "error: the fake cannot do this", "kernel-does-not-build" },
-        { "lost", 3, 0, "fails", "CL_DEVICE_NOT_AVAILABLE", "kernel-fails" },
+        { "lost", 0, 1, "fails", "CL_DEVICE_NOT_AVAILABLE", NULL },
         { "lies-fp16", 0, 3, "fails to build", "error: the fake cannot do this", NULL },
     };
     (void)state;
@@ -418,6 +418,25 @@ static void a_failing_property_stands_in_its_place_by_name(void **state)
     cJSON_Delete(said);
 }
 
+static void colour_is_for_terminals_and_not_with_no_color(void **state)
+{
+    (void)state;
+    assert_int_equal(clattn(FAKE("wrong") "-v"), 3);
+    assert_null(strchr(ct_stdout, '\033'));
+    const char *terminal =
+        "OCL_ICD_VENDORS=$PWD/fake CLATTN_FAKE_ICD=none NO_COLOR=%s script -qec '" CLATTN_PROGRAM
+        " probe -v' /dev/null </dev/null >terminal.txt";
+    for (int without = 0; without < 2; without++) {
+        char command[4096];
+        snprintf(command, sizeof command, terminal, without ? "1" : "");
+        assert_int_equal(system(command), 0);
+        char *text = read_whole("terminal.txt");
+        assert_non_null(strstr(text, without ? "kernel                    ok" : "\033[32mok\033[0m"));
+        assert_int_equal(strchr(text, '\033') == NULL, without);
+        free(text);
+    }
+}
+
 static void without_a_loader_it_says_how_to_get_one(void **state)
 {
     (void)state;
@@ -462,6 +481,7 @@ int main(void)
         cmocka_unit_test(wrong_numbers_are_remembered_by_the_pick),
         cmocka_unit_test(nothing_that_a_driver_says_is_trusted),
         cmocka_unit_test(a_failing_property_stands_in_its_place_by_name),
+        cmocka_unit_test(colour_is_for_terminals_and_not_with_no_color),
         cmocka_unit_test(without_a_loader_it_says_how_to_get_one),
         cmocka_unit_test(other_commands_are_left_to_the_other_program),
     };

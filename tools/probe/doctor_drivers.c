@@ -90,6 +90,14 @@ static void look_at_load_error(patient *of, const char *about, const cJSON *icd)
     char command[PATIENT_TEXT];
     if (!words[0])
         return;
+    if (!json_text(icd, "file")[0]) {
+        const char *variable =
+            of->icds->variable && of->icds->count == 1 ? of->icds->variable : "OCL_ICD_FILENAMES";
+        snprintf(command, sizeof command, "unset %s", variable);
+        patient_add(of, VARIABLE_NOWHERE, variable, command, "%s names %s, which does not load: %s", variable,
+                    library, words);
+        return;
+    }
     if (strncmp(words, library, strlen(library)) == 0 && patient_has(words, "cannot open")) {
         snprintf(command, sizeof command, "sudo rm %s", about);
         if (patient_has(library, "pocl"))
