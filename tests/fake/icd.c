@@ -125,9 +125,11 @@ static cl_int CL_API_CALL get_platforms(cl_uint room, cl_platform_id *ids, cl_ui
             sleep(1000);
     if (told("exit"))
         _exit(7);
-    if (told("memory"))
-        for (size_t bytes = 1 << 26;; bytes += 1)
-            memset(malloc(1 << 26), (int)bytes, 1 << 26);
+    while (told("memory")) {
+        static void *volatile taken; /* so that no compiler leaves it out */
+        taken = malloc(1 << 26);
+        memset(taken, 1, 1 << 26);
+    }
     if (told("rubbish"))
         for (int line = 0; line < 100000; line++) {
             printf("nobody wants to know that this is line %d\n", line);
