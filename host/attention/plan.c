@@ -67,10 +67,10 @@ static clattn_status create_first(clattn_attention_plan *plan)
         const clattn_status status = create_row(plan, row);
         if ((status != CLATTN_BUILD_FAILED && status != CLATTN_UNSUPPORTED) || plan->context->strict)
             return status;
-        const bool built = status == CLATTN_UNSUPPORTED;
-        ca_log(plan->context, CLATTN_LOG_WARNING, "%s%s: the next is tried",
-               built ? "" : "kernel does not build: ", clattn_last_message());
-        add_reason(reasons, sizeof reasons, row->name, built ? "gives wrong numbers" : "does not build");
+        const char *what = status == CLATTN_BUILD_FAILED ? "does not build" : "gives wrong numbers";
+        ca_log(plan->context, CLATTN_LOG_WARNING, "kernel %s %s, the next is tried: %s", row->name, what,
+               clattn_last_message());
+        add_reason(reasons, sizeof reasons, row->name, what);
     }
     return ca_fail(CLATTN_UNSUPPORTED, "no kernel takes this problem: %s", reasons);
 }
