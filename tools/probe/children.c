@@ -302,6 +302,25 @@ static bool runs(child *of, process *is, const child_limits *limits)
     return false;
 }
 
+/* Says on a terminal for whom it waits, once that has taken a second, and wipes it when nobody runs any more.
+ */
+static void show(const child *all, const process *processes, size_t count)
+{
+    static double shown; /* when it was; 0: nothing is */
+    size_t index = 0;
+    if (!isatty(STDERR_FILENO))
+        return;
+    while (index < count && !processes[index].pid)
+        index++;
+    if (index == count && shown > 0) {
+        fprintf(stderr, "\r\033[K");
+        shown = 0;
+    } else if (index < count && now() - processes[index].begin >= 1 && now() - shown >= 1) {
+        shown = now();
+        fprintf(stderr, "\r\033[Kasking %s, %.0f s", all[index].name, shown - processes[index].begin);
+    }
+}
+
 static bool run_together(child *all, size_t count, const child_limits *limits, tool_error *error)
 {
     process *processes = calloc(count + 1, sizeof *processes);
@@ -331,6 +350,7 @@ static bool run_together(child *all, size_t count, const child_limits *limits, t
                 end_group(&processes[index]);
             running |= runs(&all[index], &processes[index], limits);
         }
+        show(all, processes, started);
     }
     take_signals(false, kept);
     if (ok && stopped)

@@ -25,6 +25,7 @@ const char *child_end_name(child_end end);
 
 typedef struct child {
     /* Set before, the rest zero; or `end` is NOT_RUN, and it is left alone. */
+    const char *name;               /* of what is asked, for people who wait */
     const char *const *arguments;   /* of the program, NULL-ended; the first is its file */
     const char *const *environment; /* NULL-ended pairs name, value; value NULL: the name is removed */
     /* Set by children_run. */

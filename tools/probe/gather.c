@@ -18,10 +18,15 @@
 
 enum { ARGUMENTS = 12, PAIRS = 4, PATH = 512 };
 
+typedef struct arguments {
+    const char *word[ARGUMENTS + 1]; /* NULL behind the last */
+    size_t count;
+} arguments;
+
 typedef struct one_icd {
     char folder[PATH]; /* where its .icd file lies alone; "" when there is none */
     const char *environment[2 * PAIRS + 1];
-    const char *arguments[ARGUMENTS + 1];
+    arguments arguments;
 } one_icd;
 
 const char *json_text(const cJSON *object, const char *key)
@@ -239,31 +244,67 @@ static cJSON *make_document(const tool_icds *icds, child *all, child *alone, siz
     return document;
 }
 
+/* ---- Asking -------------------------------------------------------------------------------------------- */
+
+static arguments make_arguments(const char *program, const gather_wish *wish, bool whole)
+{
+    arguments made = { .word = { program, "facts" }, .count = 2 };
+    if (wish->device) {
+        made.word[made.count++] = "--device";
+        made.word[made.count++] = wish->device;
+    }
+    if (wish->details && whole)
+        made.word[made.count++] = "--details";
+    if (wish->measure && whole)
+        made.word[made.count++] = "--measure";
+    if (wish->shape && whole) {
+        made.word[made.count++] = "--shape";
+        made.word[made.count++] = wish->shape;
+    }
+    return made;
+}
+
+/* A driver alone, or why there is none to ask. */
+static bool prepare(const tool_icd *icd, const arguments *whole, const char *folder, size_t index,
+                    one_icd *alone, child *made, tool_error *error)
+{
+    alone->arguments = *whole;
+    alone->arguments.word[alone->arguments.count++] = "--library";
+    alone->arguments.word[alone->arguments.count++] = icd->library;
+    *made = (child){ .name = icd->file ? icd->file : icd->library,
+                     .arguments = alone->arguments.word,
+                     .environment = alone->environment };
+    if (icd->state == ICD_NAMED)
+        return isolate(icd, folder, index, alone, error);
+    made->end = CHILD_NOT_RUN;
+    snprintf(made->words, CHILD_WORDS, "%s",
+             icd->state == ICD_EMPTY ? "its file is empty" : "its file cannot be read");
+    return true;
+}
+
+/* Each driver alone, and last all together. What proves something comes before the pick, which knows it; what
+ * is timed runs alone. */
+static bool ask(child *children, size_t count, const gather_wish *wish, tool_error *error)
+{
+    const bool together = !wish->shape && !wish->measure;
+    if (!wish->details)
+        return children_run(children, count + 1, together, &wish->limits, error);
+    return children_run(children, count, together, &wish->limits, error) &&
+           children_run(children + count, 1, true, &wish->limits, error);
+}
+
 bool gather(const tool_icds *icds, const gather_wish *wish, cJSON **document, tool_error *error)
 {
     static const char *const untouched[] = { "CLATTN_VERBOSE", NULL, NULL };
     char program[PATH_MAX], folder[PATH / 2];
     const char *temporary = getenv("TMPDIR");
-    const char *whole[ARGUMENTS + 1] = { program, "facts" }, *list[ARGUMENTS + 1] = { program, "facts" };
-    size_t used = 2, listed = 2, count = icds->count, made = 0;
+    size_t count = icds->count, made = 0;
     *document = NULL;
     if (!gather_program(program, sizeof program, error))
         return false;
     snprintf(folder, sizeof folder, "%s/clattn-probe-XXXXXX",
-             temporary && strlen(temporary) < PATH / 4 ? temporary : "/tmp");
-    if (wish->device) {
-        list[listed++] = whole[used++] = "--device";
-        list[listed++] = whole[used++] = wish->device;
-    }
-    if (wish->details)
-        whole[used++] = "--details";
-    if (wish->measure)
-        whole[used++] = "--measure";
-    if (wish->shape) {
-        whole[used++] = "--shape";
-        whole[used++] = wish->shape;
-    }
-    const bool together = !wish->shape && !wish->measure; /* what is timed runs alone */
+             temporary && *temporary && strlen(temporary) < PATH / 4 ? temporary : "/tmp");
+    const arguments whole = make_arguments(program, wish, true), brief = make_arguments(program, wish, false);
     one_icd *alone = calloc(count + 1, sizeof *alone);
     child *children = calloc(count + 1, sizeof *children), *all = children + count;
     bool ok = alone && children;
@@ -271,32 +312,18 @@ bool gather(const tool_icds *icds, const gather_wish *wish, cJSON **document, to
         tool_fail(error, "no memory for %zu drivers", count);
     else if (!mkdtemp(folder))
         ok = tool_fail(error, "%s: %s", folder, strerror(errno));
-    for (; ok && made < count; made++) {
-        const tool_icd *icd = &icds->icd[made];
-        memcpy(alone[made].arguments, whole, sizeof whole);
-        alone[made].arguments[used] = "--library";
-        alone[made].arguments[used + 1] = icd->library;
-        children[made] =
-            (child){ .arguments = alone[made].arguments, .environment = alone[made].environment };
-        if (icd->state == ICD_NAMED) {
-            ok = isolate(icd, folder, made, &alone[made], error);
-            continue;
-        }
-        children[made].end = CHILD_NOT_RUN;
-        snprintf(children[made].words, CHILD_WORDS, "%s",
-                 icd->state == ICD_EMPTY ? "its file is empty" : "its file cannot be read");
-    }
+    for (; ok && made < count; made++)
+        ok = prepare(&icds->icd[made], &whole, folder, made, &alone[made], &children[made], error);
     if (ok) {
-        *all = (child){ .arguments = count ? list : whole, .environment = untouched };
-        /* What they prove is on disk when the pick is made. */
-        ok = wish->details ? children_run(children, count, together, &wish->limits, error) &&
-                                 children_run(all, 1, true, &wish->limits, error)
-                           : children_run(children, count + 1, together, &wish->limits, error);
+        *all = (child){ .name = "all drivers together",
+                        .arguments = count ? brief.word : whole.word,
+                        .environment = untouched };
+        ok = ask(children, count, wish, error);
     }
     /* Where an implementation stands in the loader's place, drivers alone are all the same one. */
     if (ok && count && json_true(cJSON_GetObjectItem(all->answer, "loader"), "is_implementation")) {
         cJSON_Delete(all->answer);
-        *all = (child){ .arguments = whole, .environment = untouched };
+        *all = (child){ .name = "OpenCL", .arguments = whole.word, .environment = untouched };
         ok = children_run(all, 1, true, &wish->limits, error);
         count = 0;
     }
