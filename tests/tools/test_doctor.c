@@ -252,6 +252,9 @@ static void a_variable_that_names_nothing(void **state)
     ct_set("OCL_ICD_VENDORS", "/somewhere/else");
     finds(NOTHING, "variable-points-nowhere", "unset OCL_ICD_VENDORS", "/somewhere/else");
     ct_unset_all();
+    ct_set("OCL_ICD_VENDORS", "/somewhere/x.icd");
+    finds(NOTHING, "variable-points-nowhere", "unset OCL_ICD_VENDORS", "/somewhere/x.icd");
+    ct_unset_all();
     ct_set("OPENCL_VENDOR_PATH", "/elsewhere");
     finds(NOTHING, "variable-points-nowhere", "unset OPENCL_VENDOR_PATH", "/elsewhere");
 }
@@ -271,13 +274,17 @@ static void a_variable_that_names_a_library_which_is_missing(void **state)
     finds(missing, "variable-points-nowhere", "unset OCL_ICD_VENDORS", "/opt/libx.so");
 }
 
-static void an_empty_icd_file(void **state)
+static void an_icd_file_that_names_nothing(void **state)
 {
+    static const char *const texts[] = { "", "  \n", "\177ELF\001\002", "\xff\xfe\n" };
     char command[PATH];
     (void)state;
-    ct_icd("a.icd", "");
     snprintf(command, sizeof command, "sudo rm %s/etc/OpenCL/vendors/a.icd", ct_root);
-    finds(DOCUMENT(ICD("a.icd", "", "\"end\": \"not run\""), ""), "icd-empty", command, "is empty");
+    for (size_t index = 0; index < sizeof texts / sizeof texts[0]; index++) {
+        ct_icd("a.icd", texts[index]);
+        finds(DOCUMENT(ICD("a.icd", "", "\"end\": \"not run\""), ""), "icd-names-nothing", command,
+              "should name a library");
+    }
 }
 
 static void an_icd_file_that_is_a_link_to_nothing(void **state)
@@ -537,7 +544,7 @@ int main(void)
         TEST(linux_inside_windows),
         TEST(a_variable_that_names_nothing),
         TEST(a_variable_that_names_a_library_which_is_missing),
-        TEST(an_empty_icd_file),
+        TEST(an_icd_file_that_names_nothing),
         TEST(an_icd_file_that_is_a_link_to_nothing),
         TEST(a_library_that_is_missing),
         TEST(a_library_that_does_not_load),

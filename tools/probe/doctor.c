@@ -2,6 +2,8 @@
  * doctor_gpus.c and doctor_drivers.c. Called by probe.c and the program's main. */
 #include "probe/doctor.h"
 
+#include "files/text.h"
+
 #include "probe/patient.h"
 #include "probe/views.h"
 
@@ -46,7 +48,7 @@ static const struct {
     [CONTAINER_NO_DRIVER] = { "container-no-driver", DRIVER },
     [WSL] = { "wsl", DRIVER },
     [ICD_UNREAD] = { "icd-unreadable", DRIVER },
-    [ICD_NO_NAME] = { "icd-empty", DRIVER },
+    [ICD_NAMELESS] = { "icd-names-nothing", DRIVER },
     [ICD_NO_LIBRARY] = { "icd-library-missing", DRIVER },
     [ICD_NO_DEPENDENCY] = { "icd-library-does-not-load", DRIVER },
     [ICD_CRASHES] = { "driver-crashes", DRIVER },
@@ -148,7 +150,7 @@ bool patient_sees(const patient *of, const machine_gpu *gpu)
 
 /* ---- Troubles ------------------------------------------------------------------------------------------ */
 
-/* The home folder is not told. */
+/* The home folder is not told, and names of files may be anything. */
 static void add_private(cJSON *object, const char *key, const tool_place *place, const char *text)
 {
     const char *home = place->variable("HOME"), *found;
@@ -160,6 +162,7 @@ static void add_private(cJSON *object, const char *key, const tool_place *place,
         text = found + length;
     }
     snprintf(out + strlen(out), sizeof out - strlen(out), "%s", text);
+    tool_text_clean(out, sizeof out);
     cJSON_AddStringToObject(object, key, out);
 }
 

@@ -78,8 +78,9 @@ static void look_at_file(patient *of, const tool_icd *icd)
     if (icd->state == ICD_UNREADABLE) {
         snprintf(command, sizeof command, "ls -lL %s", icd->file);
         patient_add(of, ICD_UNREAD, icd->file, command, "%s cannot be read", icd->file);
-    } else if (icd->state == ICD_EMPTY) {
-        patient_add(of, ICD_NO_NAME, icd->file, command, "%s is empty: it should name a library", icd->file);
+    } else if (icd->state == ICD_NO_NAME) {
+        patient_add(of, ICD_NAMELESS, icd->file, command, "%s should name a library, and does not",
+                    icd->file);
     }
 }
 

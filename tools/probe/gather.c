@@ -2,6 +2,8 @@
  * document. Called by probe.c. */
 #include "probe/gather.h"
 
+#include "files/text.h"
+
 #include <clattn/context.h>
 
 #include <errno.h>
@@ -109,8 +111,11 @@ static void take(cJSON *from, const char *key, cJSON *to)
 
 static void add_text(cJSON *object, const char *key, const char *text)
 {
-    if (text && *text)
-        cJSON_AddStringToObject(object, key, text);
+    char clean[PATH_MAX];
+    snprintf(clean, sizeof clean, "%s", text ? text : "");
+    tool_text_clean(clean, sizeof clean);
+    if (*clean)
+        cJSON_AddStringToObject(object, key, clean);
     else
         cJSON_AddNullToObject(object, key);
 }
@@ -278,7 +283,7 @@ static bool prepare(const tool_icd *icd, const arguments *whole, const char *fol
         return isolate(icd, folder, index, alone, error);
     made->end = CHILD_NOT_RUN;
     snprintf(made->words, CHILD_WORDS, "%s",
-             icd->state == ICD_EMPTY ? "its file is empty" : "its file cannot be read");
+             icd->state == ICD_NO_NAME ? "its file names no library" : "its file cannot be read");
     return true;
 }
 

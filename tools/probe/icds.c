@@ -1,6 +1,8 @@
 /* tools/probe/icds.c: finds the .icd files. Called by gather.c and doctor.c. */
 #include "probe/icds.h"
 
+#include "files/text.h"
+
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LINE_BYTES = 4096 };
+enum { LINE_BYTES = 4096, LONGEST_NAME = 1024 };
 
 static const char *from_environment(const char *name)
 {
@@ -58,6 +60,15 @@ static bool add(tool_icds *icds, char *file, const char *library, tool_icd_state
     return true;
 }
 
+/* Whether it could be a library's: text, and not too much of it. */
+static bool is_name(const char *text)
+{
+    char clean[LINE_BYTES];
+    snprintf(clean, sizeof clean, "%s", text);
+    tool_text_clean(clean, LONGEST_NAME);
+    return *text && strcmp(clean, text) == 0;
+}
+
 /* Takes `file` over. */
 static bool add_file(tool_icds *icds, char *file, tool_error *error)
 {
@@ -73,7 +84,7 @@ static bool add_file(tool_icds *icds, char *file, tool_error *error)
     char *name = line + strspn(line, " \t\r");
     for (size_t length = strlen(name); length > 0 && strchr(" \t\r\n", name[length - 1]); length--)
         name[length - 1] = '\0';
-    return add(icds, file, *name ? name : NULL, *name ? ICD_NAMED : ICD_EMPTY, error);
+    return add(icds, file, is_name(name) ? name : NULL, is_name(name) ? ICD_NAMED : ICD_NO_NAME, error);
 }
 
 static int by_name(const void *a, const void *b)
@@ -143,12 +154,14 @@ static bool add_named(const tool_place *place, const char *name, tool_icds *icds
     icds->source = join(name[0] == '/' || bare ? place->root : "", bare ? "/etc/OpenCL/vendors/" : "", name);
     if (!icds->source)
         return no_memory(error);
-    icds->missing = strchr(name, '/') && stat(icds->source, &facts) != 0;
+    icds->missing = (file || strchr(name, '/')) && stat(icds->source, &facts) != 0;
+    if (icds->missing)
+        return true;
     if (is_folder(icds->source))
         return add_folder(icds, icds->source, error);
     if (file)
         return add_file(icds, join(icds->source, "", ""), error);
-    return icds->missing || add(icds, NULL, name, ICD_NAMED, error);
+    return add(icds, NULL, name, ICD_NAMED, error);
 }
 
 bool tool_icds_find(const tool_place *place, tool_icds *icds, tool_error *error)

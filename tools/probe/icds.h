@@ -17,7 +17,7 @@ extern const tool_place tool_here;
 
 typedef enum tool_icd_state {
     ICD_NAMED,     /* has a library's name */
-    ICD_EMPTY,     /* no line in it */
+    ICD_NO_NAME,   /* its first line is empty, or no text */
     ICD_UNREADABLE /* is not there, or may not be read */
 } tool_icd_state;
 

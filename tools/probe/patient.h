@@ -22,7 +22,7 @@ typedef enum cause {
     CONTAINER_NO_DRIVER,
     WSL,
     ICD_UNREAD,
-    ICD_NO_NAME,
+    ICD_NAMELESS,
     ICD_NO_LIBRARY,
     ICD_NO_DEPENDENCY,
     ICD_CRASHES,
