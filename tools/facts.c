@@ -1,9 +1,12 @@
-/* tools/facts.c: `clattn-cl facts`: what this process sees of OpenCL, as one JSON object on file
- * descriptor 3. `clattn probe` runs it in processes of their own, one for each driver, and outlives them. */
+/* tools/facts.c: `clattn-cl facts`: what this process sees of OpenCL, as JSON objects on file descriptor 3, a
+ * line each, the last of which has all. `clattn probe` runs it in processes of their own, one for each
+ * driver, and outlives them. */
 #include "facts.h"
 #include "commands.h"
+#include "report.h"
 
 #include <dlfcn.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,15 +47,12 @@ static void add_loader_name(cJSON *about)
     typedef cl_int (*info_fn)(int, size_t, void *, size_t *);
     void *symbol = clGetExtensionFunctionAddress("clGetICDLoaderInfoOCLICD");
     info_fn info;
-    char name[64] = "", version[64] = "", text[CLATTN_TEXT_BYTES];
+    char name[64] = "", version[64] = "", text[CLATTN_TEXT_BYTES] = "";
     memcpy(&info, &symbol, sizeof info);
     if (symbol && info(LOADER_NAME, sizeof name - 1, name, NULL) == CL_SUCCESS &&
-        info(LOADER_VERSION, sizeof version - 1, version, NULL) == CL_SUCCESS) {
+        info(LOADER_VERSION, sizeof version - 1, version, NULL) == CL_SUCCESS)
         snprintf(text, sizeof text, "%s %s", name, version);
-        cJSON_AddStringToObject(about, "name", text);
-    } else {
-        cJSON_AddNullToObject(about, "name");
-    }
+    tool_json_text(about, "name", text);
 }
 
 /* Which library answers, and whether it is an implementation itself, in the loader's place. */
@@ -66,10 +66,7 @@ static void add_loader(cJSON *object)
     const char *file = found ? realpath(where.dli_fname, path) : NULL;
     if (found && (own = dlsym(RTLD_DEFAULT, "clIcdGetPlatformIDsKHR")))
         dladdr(own, &other);
-    if (file)
-        cJSON_AddStringToObject(about, "library", file);
-    else
-        cJSON_AddNullToObject(about, "library");
+    tool_json_text(about, "library", file);
     add_loader_name(about);
     cJSON_AddBoolToObject(about, "is_implementation", other.dli_fname && other.dli_fbase == where.dli_fbase);
     cJSON_AddNullToObject(about, "words");
@@ -80,10 +77,7 @@ static void add_platform_text(cJSON *about, const char *name, cl_platform_id id,
     char text[CLATTN_TEXT_BYTES] = "";
     size_t bytes = 0;
     cl_int error = clGetPlatformInfo(id, what, sizeof text - 1, text, &bytes);
-    if (error == CL_SUCCESS)
-        cJSON_AddStringToObject(about, name, text);
-    else
-        cJSON_AddNullToObject(about, name);
+    tool_json_text(about, name, error == CL_SUCCESS ? text : NULL);
 }
 
 static void add_platforms(cJSON *object)
@@ -102,10 +96,7 @@ static void add_platforms(cJSON *object)
         add_platform_text(about, "vendor", ids[index], CL_PLATFORM_VENDOR);
         add_platform_text(about, "version", ids[index], CL_PLATFORM_VERSION);
         cJSON_AddNumberToObject(about, "devices", error == CL_SUCCESS ? devices : 0);
-        if (error == CL_SUCCESS)
-            cJSON_AddNullToObject(about, "error");
-        else
-            cJSON_AddStringToObject(about, "error", clattn_cl_error_name(error));
+        tool_json_text(about, "error", error == CL_SUCCESS ? NULL : clattn_cl_error_name(error));
     }
 }
 
@@ -113,11 +104,7 @@ static void add_platforms(cJSON *object)
 static void add_load_error(cJSON *object, const char *library)
 {
     bool none = cJSON_GetArraySize(cJSON_GetObjectItem(object, "platforms")) == 0;
-    const char *words = library && none && !dlopen(library, RTLD_NOW) ? dlerror() : NULL;
-    if (words)
-        cJSON_AddStringToObject(object, "load_error", words);
-    else
-        cJSON_AddNullToObject(object, "load_error");
+    tool_json_text(object, "load_error", library && none && !dlopen(library, RTLD_NOW) ? dlerror() : NULL);
 }
 
 /* ---- Devices ------------------------------------------------------------------------------------------- */
@@ -173,12 +160,10 @@ static bool add_facts(cJSON *about, const clattn_device_info *device, bool detai
     return true;
 }
 
+/* 0 is what a driver did not tell. */
 static void add_bytes(cJSON *about, const char *name, uint64_t bytes)
 {
-    if (bytes)
-        cJSON_AddNumberToObject(about, name, (double)bytes);
-    else
-        cJSON_AddNullToObject(about, name);
+    tool_json_number(about, name, bytes ? (double)bytes : NAN);
 }
 
 static void add_device(cJSON *about, const clattn_device_info *device)
@@ -193,10 +178,18 @@ static void add_device(cJSON *about, const clattn_device_info *device)
     cJSON_AddStringToObject(about, "version", device->version);
     cJSON_AddStringToObject(about, "driver", device->driver);
     cJSON_AddBoolToObject(about, "has_compiler", device->has_compiler);
-    if (device->known_bad)
-        cJSON_AddStringToObject(about, "known_bad", device->known_bad);
-    else
-        cJSON_AddNullToObject(about, "known_bad");
+    tool_json_text(about, "known_bad", device->known_bad);
+}
+
+static void add_feature(cJSON *list, const clattn_feature *feature)
+{
+    cJSON *one = cJSON_CreateObject();
+    cJSON_AddItemToArray(list, one);
+    cJSON_AddStringToObject(one, "name", feature->name);
+    cJSON_AddStringToObject(one, "what", feature->what);
+    cJSON_AddBoolToObject(one, "claimed", feature->claimed);
+    cJSON_AddStringToObject(one, "proof", clattn_proof_name(feature->proof));
+    tool_json_text(one, "detail", feature->detail);
 }
 
 static bool add_features(cJSON *about, clattn_context *context, tool_error *error)
@@ -209,18 +202,8 @@ static bool add_features(cJSON *about, clattn_context *context, tool_error *erro
         return free(features), tool_fail_library(error, NULL);
     cJSON *list = cJSON_CreateArray();
     cJSON_ReplaceItemInObjectCaseSensitive(about, "features", list);
-    for (size_t index = 0; index < count; index++) {
-        cJSON *one = cJSON_CreateObject();
-        cJSON_AddItemToArray(list, one);
-        cJSON_AddStringToObject(one, "name", features[index].name);
-        cJSON_AddStringToObject(one, "what", features[index].what);
-        cJSON_AddBoolToObject(one, "claimed", features[index].claimed);
-        cJSON_AddStringToObject(one, "proof", clattn_proof_name(features[index].proof));
-        if (features[index].detail[0])
-            cJSON_AddStringToObject(one, "detail", features[index].detail);
-        else
-            cJSON_AddNullToObject(one, "detail");
-    }
+    for (size_t index = 0; index < count; index++)
+        add_feature(list, &features[index]);
     free(features);
     return true;
 }
@@ -251,23 +234,17 @@ static void add_rows(cJSON *about, clattn_context *context)
         cJSON_AddItemToArray(list, one);
         cJSON_AddStringToObject(one, "name", name);
         cJSON_AddBoolToObject(one, "open", open);
-        if (open)
-            cJSON_AddNullToObject(one, "reason");
-        else
-            cJSON_AddStringToObject(one, "reason", reason);
+        tool_json_text(one, "reason", open ? NULL : reason);
     }
 }
 
 /* A device that does not open is listed all the same, with the reason as the first feature's. */
 static void add_closed(cJSON *about, const char *words)
 {
-    cJSON *list = cJSON_CreateArray(), *one = cJSON_CreateObject();
-    cJSON_AddItemToArray(list, one);
-    cJSON_AddStringToObject(one, "name", "kernel");
-    cJSON_AddStringToObject(one, "what", "the simplest kernel");
-    cJSON_AddBoolToObject(one, "claimed", true);
-    cJSON_AddStringToObject(one, "proof", clattn_proof_name(CLATTN_PROOF_FAILED));
-    cJSON_AddStringToObject(one, "detail", words);
+    clattn_feature kernel = { "kernel", "the simplest kernel", true, CLATTN_PROOF_FAILED, "" };
+    cJSON *list = cJSON_CreateArray();
+    snprintf(kernel.detail, sizeof kernel.detail, "%s", words);
+    add_feature(list, &kernel);
     cJSON_ReplaceItemInObjectCaseSensitive(about, "features", list);
 }
 

@@ -230,10 +230,7 @@ static bool measure(instruments *with, const row *of, cJSON *about, tool_error *
     tool_json_number(about, "p10", spread.p10);
     tool_json_number(about, "p90", spread.p90);
     cJSON_AddNumberToObject(about, "samples", (double)series.count);
-    if (ok)
-        cJSON_AddNullToObject(about, "words");
-    else
-        cJSON_AddStringToObject(about, "words", trouble.text);
+    tool_json_text(about, "words", ok ? NULL : trouble.text);
     bench_series_free(&series);
     return kept;
 }

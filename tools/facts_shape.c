@@ -86,14 +86,6 @@ static void advise(const bench_case *of, const clattn_device_info *device, doubl
                  "heads or keys, or parts of them merged by their lse");
 }
 
-static void add_text(cJSON *object, const char *key, const char *text)
-{
-    if (text)
-        cJSON_AddStringToObject(object, key, text);
-    else
-        cJSON_AddNullToObject(object, key);
-}
-
 /* The row that dispatch takes, those before it with their reasons, and the bytes it holds. */
 static double add_kernel(cJSON *shape, clattn_context *context, const clattn_attention_desc *desc)
 {
@@ -101,9 +93,9 @@ static double add_kernel(cJSON *shape, clattn_context *context, const clattn_att
     clattn_status status = clattn_attention_plan_create(context, desc, &plan);
     clattn_attention_info info = clattn_attention_plan_info(plan);
     double workspace = status == CLATTN_OK ? (double)info.workspace_bytes : 0;
-    add_text(shape, "kernel", info.kernel);
-    add_text(shape, "why", status == CLATTN_OK ? info.why : clattn_last_message());
-    add_text(shape, "gemm", info.gemm);
+    tool_json_text(shape, "kernel", info.kernel);
+    tool_json_text(shape, "why", status == CLATTN_OK ? info.why : clattn_last_message());
+    tool_json_text(shape, "gemm", info.gemm);
     cJSON *passed = cJSON_AddArrayToObject(shape, "passed_over");
     for (size_t index = 0; index < clattn_kernel_count(); index++) {
         const char *name = clattn_kernel_name(index);
@@ -115,10 +107,7 @@ static double add_kernel(cJSON *shape, clattn_context *context, const clattn_att
         cJSON_AddStringToObject(one, "name", name);
         cJSON_AddStringToObject(one, "reason", refused ? facts_reason() : "it does not build");
     }
-    if (status == CLATTN_OK)
-        cJSON_AddNumberToObject(shape, "workspace_bytes", workspace);
-    else
-        cJSON_AddNullToObject(shape, "workspace_bytes");
+    tool_json_number(shape, "workspace_bytes", status == CLATTN_OK ? workspace : NAN);
     clattn_attention_plan_destroy(plan);
     return workspace;
 }
@@ -143,7 +132,7 @@ static void add_memory(cJSON *shape, const bench_case *of, const clattn_device_i
     cJSON_AddBoolToObject(shape, "fits", all);
     if (!all)
         advise(of, device, workspace, advice);
-    add_text(shape, "advice", all ? NULL : advice);
+    tool_json_text(shape, "advice", all ? NULL : advice);
 }
 
 /* The better of the time by multiply-adds and the time by reading, each at the device's measured best. */
@@ -162,7 +151,7 @@ static void add_estimate(cJSON *shape, const bench_case *of, clattn_context *con
     }
     bench_peak_destroy(peak);
     double by_fma = cost.flops / flops, by_read = cost.bytes / reads;
-    add_text(shape, "bound_by", !ok ? NULL : by_fma >= by_read ? "fma" : "read");
+    tool_json_text(shape, "bound_by", !ok ? NULL : by_fma >= by_read ? "fma" : "read");
     tool_json_number(shape, "estimate_seconds", ok ? fmax(by_fma, by_read) : NAN);
     tool_json_number(shape, "flops", cost.flops);
     tool_json_number(shape, "fma_flops", ok ? flops : NAN);

@@ -86,6 +86,14 @@ void tool_json_number(cJSON *object, const char *name, double value)
         cJSON_AddNullToObject(object, name);
 }
 
+void tool_json_text(cJSON *object, const char *name, const char *text)
+{
+    if (text && *text)
+        cJSON_AddStringToObject(object, name, text);
+    else
+        cJSON_AddNullToObject(object, name);
+}
+
 void tool_json_device(cJSON *object, const clattn_context *context, const clattn_attention_info *info)
 {
     const clattn_device_info *device = clattn_context_device(context);

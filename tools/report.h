@@ -34,6 +34,9 @@ const char *tool_time_text(double seconds, char text[32]);
 /* One number, NULL for what is not finite. */
 void tool_json_number(cJSON *object, const char *name, double value);
 
+/* A text, NULL for NULL and "". */
+void tool_json_text(cJSON *object, const char *name, const char *text);
+
 /* Prints the object to stdout. */
 bool tool_json_print(const cJSON *object, tool_error *error);
 
