@@ -23,12 +23,12 @@ blocks() { awk '/^N NAME/ && NR > 1 { print "" } { printf "%s\r", $0 } END { pri
 
 said() {
     echo '$ clattn probe'
-    "$program" probe | mask | sort
+    "$program" probe --timeout 200 | mask | sort
     echo '$ clattn probe -v'
-    "$program" probe -v | sed '1,/^pick/d' | mask |
+    "$program" probe -v --timeout 200 | sed '1,/^pick/d' | mask |
         grep -E '^(N NAME| (kernel|local_memory|half_storage|split|lanes|tiles-N|steps-[a-z]+) )' | blocks
     echo '$ clattn probe --doctor'
-    "$program" probe --doctor | mask | grep -vE '^(hardware|kernel driver|device node|permission|loader) '
+    "$program" probe --doctor --timeout 200 | mask | grep -vE '^(hardware|kernel driver|device node|permission|loader) '
 }
 export LC_ALL=C.UTF-8
 

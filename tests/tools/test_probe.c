@@ -14,9 +14,9 @@
 
 #define clattn(...) ct_program(CLATTN_PROGRAM, __VA_ARGS__)
 /* With a driver that is told what to do, alone. */
-#define FAKE(words) "OCL_ICD_VENDORS=$PWD/fake CLATTN_FAKE_ICD=" words " -- probe --timeout 5 "
+#define FAKE(words) "OCL_ICD_VENDORS=$PWD/fake CLATTN_FAKE_ICD=" words " -- probe --timeout 60 "
 /* Beside one that is not told. */
-#define BOTH(words) "OCL_ICD_VENDORS=$PWD/both CLATTN_FAKE_ICD=" words " -- probe --timeout 5 "
+#define BOTH(words) "OCL_ICD_VENDORS=$PWD/both CLATTN_FAKE_ICD=" words " -- probe --timeout 60 "
 
 static cJSON *schema;
 
@@ -162,7 +162,7 @@ static void devices_stand_a_line_each_with_the_pick(void **state)
 static void features_are_proved_on_a_real_device(void **state)
 {
     (void)state;
-    assert_int_equal(clattn("probe -v --json"), 0);
+    assert_int_equal(clattn("probe -v --json --timeout 200"), 0);
     cJSON *said = document();
     const cJSON *device = at(said, "devices", 0), *feature;
     int proved = 0, open = 0;
@@ -187,7 +187,7 @@ static void features_are_proved_on_a_real_device(void **state)
     assert_true(cJSON_GetObjectItem(cJSON_GetObjectItem(device, "facts"), "max_work_group")->valuedouble >=
                 64);
     cJSON_Delete(said);
-    assert_int_equal(clattn("probe -v"), 0);
+    assert_int_equal(clattn("probe -v --timeout 200"), 0);
     check_lines();
     assert_non_null(strstr(ct_stdout, "the simplest kernel"));
 }
@@ -195,7 +195,8 @@ static void features_are_proved_on_a_real_device(void **state)
 static void a_shape_gets_its_kernel_and_its_bytes(void **state)
 {
     (void)state;
-    assert_int_equal(clattn("probe --json --shape 'b=2 hq=4 hkv=2 lq=3 lk=5 d=16 dtype=f16 causal'"), 0);
+    assert_int_equal(
+        clattn("probe --json --timeout 200 --shape 'b=2 hq=4 hkv=2 lq=3 lk=5 d=16 dtype=f16 causal'"), 0);
     cJSON *said = document();
     const cJSON *shape = cJSON_GetObjectItem(at(said, "devices", 0), "shape");
     static const double bytes[] = { 2 * 4 * 3 * 16 * 2, 2 * 2 * 5 * 16 * 2, 2 * 2 * 5 * 16 * 2,
@@ -213,7 +214,7 @@ static void a_shape_gets_its_kernel_and_its_bytes(void **state)
 static void a_shape_that_does_not_fit_gets_advice(void **state)
 {
     (void)state;
-    assert_int_equal(clattn("probe --json --shape 'b=4096 hq=64 lq=65536 d=16'"), 0);
+    assert_int_equal(clattn("probe --json --timeout 200 --shape 'b=4096 hq=64 lq=65536 d=16'"), 0);
     cJSON *said = document();
     const cJSON *shape = cJSON_GetObjectItem(at(said, "devices", 0), "shape");
     assert_true(cJSON_IsFalse(cJSON_GetObjectItem(shape, "fits")));
@@ -273,9 +274,9 @@ static void a_broken_driver_costs_one_line(void **state)
         const char *word, *options, *end, *cause, *part;
     } broken[] = {
         { "crash", "", "crashed", "driver-crashes", "Segmentation fault" },
-        { "hang", "--timeout=1", "timed out", "driver-hangs", "no answer within 1 s" },
+        { "hang", "--timeout=4", "timed out", "driver-hangs", "no answer within 4 s" },
         { "exit", "", "exited", "driver-exits", "exit code 7" },
-        { "memory", "--memory=0.3", "out of memory", "driver-takes-memory", "more than 0.3 GiB" },
+        { "memory", "--memory=0.5", "out of memory", "driver-takes-memory", "more than 0.5 GiB" },
     };
     (void)state;
     for (size_t index = 0; index < sizeof broken / sizeof broken[0]; index++) {
@@ -343,7 +344,8 @@ static void proofs_find_what_is_claimed_and_not_true(void **state)
     (void)state;
     for (size_t index = 0; index < sizeof broken / sizeof broken[0]; index++) {
         assert_int_equal(
-            clattn("OCL_ICD_VENDORS=$PWD/fake CLATTN_FAKE_ICD=%s -- probe -v --json", broken[index].word),
+            clattn("OCL_ICD_VENDORS=$PWD/fake CLATTN_FAKE_ICD=%s -- probe -v --json --timeout 60",
+                   broken[index].word),
             broken[index].code);
         cJSON *said = document();
         const cJSON *feature = at(at(said, "devices", 0), "features", broken[index].feature);
