@@ -270,6 +270,10 @@ static bool add_proofs(answer *to, cJSON *about, size_t index, tool_error *error
     }
     if (ok && given->shape)
         ok = facts_add_shape(about, context, given->shape, error) && write_answer(to, error);
+    if (ok && given->shape) {
+        facts_add_estimate(about, context, given->shape);
+        ok = write_answer(to, error);
+    }
     if (ok && given->measure)
         ok = facts_add_measures(about, context, error) && write_answer(to, error);
     clattn_context_destroy(context);

@@ -135,37 +135,14 @@ static void add_memory(cJSON *shape, const bench_case *of, const clattn_device_i
     tool_json_text(shape, "advice", all ? NULL : advice);
 }
 
-/* The better of the time by multiply-adds and the time by reading, each at the device's measured best. */
-static void add_estimate(cJSON *shape, const bench_case *of, clattn_context *context)
-{
-    bench_peak *peak;
-    tool_error trouble;
-    double flops = 0, reads = 0, sample;
-    const bench_cost cost = bench_cost_of(of);
-    bool ok = bench_peak_create(context, CLATTN_F32, &peak, &trouble);
-    for (int index = 0; ok && index < PEAK_SAMPLES; index++) {
-        ok = bench_peak_fma(peak, &sample, &trouble);
-        flops = fmax(flops, ok ? sample * 1e9 : 0);
-        ok = ok && bench_peak_read(peak, cost.bytes, &sample, &trouble);
-        reads = fmax(reads, ok ? sample * 1e9 : 0);
-    }
-    bench_peak_destroy(peak);
-    double by_fma = cost.flops / flops, by_read = cost.bytes / reads;
-    tool_json_text(shape, "bound_by", !ok ? NULL : by_fma >= by_read ? "fma" : "read");
-    tool_json_number(shape, "estimate_seconds", ok ? fmax(by_fma, by_read) : NAN);
-    tool_json_number(shape, "flops", cost.flops);
-    tool_json_number(shape, "fma_flops", ok ? flops : NAN);
-    tool_json_number(shape, "read_bytes_per_second", ok ? reads : NAN);
-}
-
 bool facts_add_shape(cJSON *about, clattn_context *context, const char *text, tool_error *error)
 {
+    static const char *const later[] = { "bound_by", "estimate_seconds", "flops", "fma_flops",
+                                         "read_bytes_per_second" };
     bench_case of;
     char words[BENCH_TEXT + 16];
     if (!bench_shape_read(text, &of, error))
         return false;
-    if (of.is_module)
-        return tool_fail(error, "module: a shape of attention alone is wanted");
     const clattn_attention_desc desc = bench_describe(&of);
     cJSON *shape = cJSON_CreateObject();
     cJSON_ReplaceItemInObjectCaseSensitive(about, "shape", shape);
@@ -174,6 +151,41 @@ bool facts_add_shape(cJSON *about, clattn_context *context, const char *text, to
     cJSON_AddStringToObject(shape, "text", words);
     double workspace = add_kernel(shape, context, &desc);
     add_memory(shape, &of, clattn_context_device(context), workspace);
-    add_estimate(shape, &of, context);
+    for (size_t index = 0; index < sizeof later / sizeof later[0]; index++)
+        cJSON_AddNullToObject(shape, later[index]);
     return true;
+}
+
+static void set_number(cJSON *object, const char *name, double value)
+{
+    cJSON_ReplaceItemInObjectCaseSensitive(object, name, cJSON_CreateNumber(value));
+}
+
+void facts_add_estimate(cJSON *about, clattn_context *context, const char *text)
+{
+    cJSON *shape = cJSON_GetObjectItemCaseSensitive(about, "shape");
+    bench_case of;
+    bench_peak *peak;
+    tool_error trouble;
+    double flops = 0, reads = 0, sample;
+    if (!bench_shape_read(text, &of, &trouble))
+        return;
+    const bench_cost cost = bench_cost_of(&of);
+    bool ok = bench_peak_create(context, CLATTN_F32, &peak, &trouble);
+    for (int index = 0; ok && index < PEAK_SAMPLES; index++) {
+        ok = bench_peak_fma(peak, &sample, &trouble);
+        flops = fmax(flops, ok ? sample * 1e9 : 0);
+        ok = ok && bench_peak_read(peak, cost.bytes, &sample, &trouble);
+        reads = fmax(reads, ok ? sample * 1e9 : 0);
+    }
+    bench_peak_destroy(peak);
+    if (!ok)
+        return;
+    const double by_fma = cost.flops / flops, by_read = cost.bytes / reads;
+    cJSON_ReplaceItemInObjectCaseSensitive(shape, "bound_by",
+                                           cJSON_CreateString(by_fma >= by_read ? "fma" : "read"));
+    set_number(shape, "estimate_seconds", fmax(by_fma, by_read));
+    set_number(shape, "flops", cost.flops);
+    set_number(shape, "fma_flops", flops);
+    set_number(shape, "read_bytes_per_second", reads);
 }

@@ -390,6 +390,16 @@ static void a_driver_that_ends_badly(void **state)
     }
 }
 
+static void a_driver_that_needs_longer(void **state)
+{
+    (void)state;
+    ct_icd("x.icd", "libx.so.1\n");
+    finds(DOCUMENT(ICD("x.icd", "libx.so.1",
+                       "\"end\": \"timed out\", \"words\": \"no answer within 20 s\", \"device_count\": 1"),
+                   CPU),
+          "driver-is-slow", "clattn probe --timeout 200", "no answer within 20 s");
+}
+
 /* ---- Platforms and devices ----------------------------------------------------------------------------- */
 
 static const char rusticl_without_device[] =
@@ -551,6 +561,7 @@ int main(void)
         TEST(no_loader),
         TEST(a_second_loader_in_front),
         TEST(a_driver_that_ends_badly),
+        TEST(a_driver_that_needs_longer),
         TEST(rusticl_without_its_variable),
         TEST(a_platform_without_device),
         TEST(a_cause_is_told_once_however_much_follows),

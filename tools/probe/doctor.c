@@ -53,6 +53,7 @@ static const struct {
     [ICD_NO_DEPENDENCY] = { "icd-library-does-not-load", DRIVER },
     [ICD_CRASHES] = { "driver-crashes", DRIVER },
     [ICD_HANGS] = { "driver-hangs", DRIVER },
+    [ICD_SLOW] = { "driver-is-slow", DRIVER },
     [ICD_EXITS] = { "driver-exits", DRIVER },
     [ICD_ANSWERS_RUBBISH] = { "driver-answers-rubbish", DRIVER },
     [ICD_TAKES_MEMORY] = { "driver-takes-memory", DRIVER },

@@ -136,6 +136,12 @@ static void look_at_end(patient *of, const char *about, const cJSON *icd)
     snprintf(command, sizeof command, "sudo mv %s %s.off", about, about);
     if (healthy)
         snprintf(command, sizeof command, "export OCL_ICD_VENDORS=%s", healthy);
+    if (strcmp(end, "timed out") == 0 && json_number(icd, "device_count") > 0) {
+        patient_add(of, ICD_SLOW, about, "clattn probe --timeout 200",
+                    "the driver of %s is slower than the time it had for all that was asked: %s", about,
+                    json_text(icd, "words"));
+        return;
+    }
     for (size_t index = 0; index < sizeof ends / sizeof ends[0]; index++) {
         if (strcmp(end, ends[index].end) == 0)
             patient_add(of, ends[index].why, about, command, "the driver of %s %s: %s", about,

@@ -27,6 +27,7 @@ typedef enum cause {
     ICD_NO_DEPENDENCY,
     ICD_CRASHES,
     ICD_HANGS,
+    ICD_SLOW,
     ICD_EXITS,
     ICD_ANSWERS_RUBBISH,
     ICD_TAKES_MEMORY,
