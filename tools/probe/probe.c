@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 typedef struct values {
@@ -93,10 +94,12 @@ static bool write_report(const values *given, const cJSON *document, tool_error 
     size_t bytes = 0, public_bytes = 0;
     FILE *memory = open_memstream(&text, &bytes), *again = NULL;
     const view on = { .to = memory };
+    const cJSON *loader = cJSON_GetObjectItemCaseSensitive(document, "loader");
+    struct utsname system = { .sysname = "" };
     if (memory) {
-        fprintf(memory, "clattn %s\n%s %s\n\n", json_text(document, "clattn"),
-                json_text(cJSON_GetObjectItemCaseSensitive(document, "loader"), "name"),
-                json_text(cJSON_GetObjectItemCaseSensitive(document, "loader"), "library"));
+        uname(&system);
+        fprintf(memory, "clattn %s on %s %s %s\n%s %s\n\n", json_text(document, "clattn"), system.sysname,
+                system.release, system.machine, json_text(loader, "name"), json_text(loader, "library"));
         print_views(&on, given, document);
         fclose(memory);
         again = open_memstream(&public, &public_bytes);
