@@ -9,8 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Longer than the largest tile in both directions, so that whole tiles and the rest of one are run. */
-enum { QUERIES = 53, KEYS = 130, KEYS_OF_FEW = 300, FEW = 16, SHARING = 2, TENSORS = 4 };
+/* Longer than the largest tile in both directions, so that whole tiles and the rest of one are run, where
+ * heads are not so wide that the comparison would take long. */
+enum { QUERIES = 53, KEYS = 130, KEYS_OF_FEW = 300, FEW = 16, SHARING = 2, TENSORS = 4, PRODUCTS = 1 << 26 };
 
 /* One small attention: heads that share one kv head, no padding. */
 typedef struct trial {
@@ -50,6 +51,11 @@ static clattn_status shrink(const ca_problem *problem, ca_problem *small)
     d.heads_q = few || problem->group < SHARING ? problem->group : SHARING;
     d.len_q = d.len_q < QUERIES ? d.len_q : QUERIES;
     d.len_kv = d.len_kv < most_keys ? d.len_kv : most_keys;
+    while ((d.len_q > 1 || d.len_kv > 1) &&
+           (double)(d.heads_q * d.len_q * d.len_kv) * (double)(d.d_qk + d.d_v) > PRODUCTS) {
+        d.len_q = (d.len_q + 1) / 2;
+        d.len_kv = (d.len_kv + 1) / 2;
+    }
     d.scale = NAN;
     d.lengths_q = d.lengths_kv = d.packed = d.sinks = d.lse = false;
     d.weights = CLATTN_WEIGHTS_NONE;
