@@ -28,7 +28,7 @@ said() {
     "$program" probe -v --timeout 200 | sed '1,/^pick/d' | mask |
         grep -E '^(N NAME| (kernel|local_memory|half_storage|split|lanes|tiles-N|steps-[a-z]+) )' | blocks
     echo '$ clattn probe --doctor'
-    "$program" probe --doctor --timeout 200 | mask | grep -vE '^(hardware|kernel driver|device node|permission|loader) '
+    "$program" probe --doctor --timeout 200 | mask | grep -E '^(driver|devices|compiler|kernel|no trouble) '
 }
 export LC_ALL=C.UTF-8
 

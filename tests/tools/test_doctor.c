@@ -48,6 +48,17 @@ static const char *text_of(const cJSON *object, const char *key)
     return text;
 }
 
+static char *printed(const cJSON *document)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *memory = open_memstream(&text, &bytes);
+    assert_non_null(memory);
+    tool_doctor_print(memory, document);
+    assert_int_equal(fclose(memory), 0);
+    return text;
+}
+
 /* Exactly this trouble. It names `part`, its link is the broken one of the chain, and the printed text has
  * cause and command. */
 static void finds(const char *document_text, const char *cause, const char *command, const char *part)
@@ -66,14 +77,10 @@ static void finds(const char *document_text, const char *cause, const char *comm
         assert_int_equal(is_broken, strcmp(text_of(link, "link"), text_of(one, "link")) == 0);
     }
     assert_int_equal(broken, 1);
-    char *printed = NULL;
-    size_t bytes = 0;
-    FILE *memory = open_memstream(&printed, &bytes);
-    tool_doctor_print(memory, document);
-    fclose(memory);
-    assert_non_null(strstr(printed, cause));
-    assert_non_null(strstr(printed, command));
-    free(printed);
+    char *text = printed(document);
+    assert_non_null(strstr(text, cause));
+    assert_non_null(strstr(text, command));
+    free(text);
     cJSON_Delete(document);
 }
 
@@ -111,6 +118,31 @@ static void drivers_of_absent_gpus_are_no_trouble(void **state)
                                "\"end\": \"answered\", \"device_count\": 0, \"platforms\": [ { \"name\": "
                                "\"rusticl\", \"devices\": 0 } ]"),
                  CPU));
+}
+
+static void gpus_are_listed_with_the_devices_that_they_are(void **state)
+{
+    (void)state;
+    ct_amd();
+    ct_nvidia();
+    ct_icd("amd.icd", "libamdocl64.so\n");
+    cJSON *document = examine(DOCUMENT(
+        ICD("amd.icd", "libamdocl64.so", "\"end\": \"answered\", \"device_count\": 1"),
+        "{ \"index\": 2, \"type\": \"gpu\", \"pci_address\": \"0000:03:00.0\", \"has_compiler\": true }"));
+    const cJSON *list = cJSON_GetObjectItem(document, "gpus");
+    const cJSON *nvidia = cJSON_GetArrayItem(list, 0), *amd = cJSON_GetArrayItem(list, 1);
+    assert_int_equal(cJSON_GetArraySize(list), 2);
+    assert_string_equal(text_of(nvidia, "address"), "0000:01:00.0");
+    assert_true(cJSON_IsFalse(cJSON_GetObjectItem(nvidia, "is_device")));
+    assert_string_equal(text_of(amd, "node"), "/dev/dri/renderD128");
+    assert_int_equal(cJSON_GetObjectItem(amd, "index")->valueint, 2);
+    char *text = printed(document);
+    assert_non_null(strstr(text,
+                           "0000:03:00.0  AMD 1002:73bf, kernel driver amdgpu, node /dev/dri/renderD128, "
+                           "device 2\n"));
+    assert_non_null(strstr(text, "NVIDIA 10de:73bf, kernel driver nvidia, node /dev/nvidiactl, no device\n"));
+    free(text);
+    cJSON_Delete(document);
 }
 
 /* ---- Hardware to permission ---------------------------------------------------------------------------- */
@@ -487,32 +519,24 @@ static void a_driver_known_to_be_bad(void **state)
                 "export CLATTN_USE_KNOWN_BAD=1", "it is");
 }
 
-static void a_kernel_that_does_not_build(void **state)
+static void a_kernel_that_does_not_build_or_run_or_is_wrong(void **state)
 {
+    static const struct {
+        const char *proof, *cause, *command;
+    } known[] = { { "fails to build", "kernel-does-not-build",
+                    "CLATTN_VERBOSE=1 clattn bench --device 0 --shape \"lq=8 d=16\"" },
+                  { "wrong", "kernel-gives-wrong-numbers", "clattn probe --report report.txt" },
+                  { "fails", "kernel-fails", "sudo dmesg | tail" } };
     (void)state;
-    a_device_of("\"has_compiler\": true, \"features\": [ { \"name\": \"kernel\", \"proof\": \"fails to "
-                "build\", \"detail\": "
-                "\"line 7\" } ]",
-                "kernel-does-not-build", "CLATTN_VERBOSE=1 clattn bench --device 0 --shape \"lq=8 d=16\"",
-                "line 7");
-}
-
-static void a_kernel_that_gives_wrong_numbers(void **state)
-{
-    (void)state;
-    a_device_of("\"has_compiler\": true, \"features\": [ { \"name\": \"kernel\", \"proof\": \"wrong\", "
-                "\"detail\": \"item 5\" } "
-                "]",
-                "kernel-gives-wrong-numbers", "clattn probe --report report.txt", "item 5");
-}
-
-static void a_kernel_that_does_not_run(void **state)
-{
-    (void)state;
-    a_device_of(
-        "\"has_compiler\": true, \"features\": [ { \"name\": \"kernel\", \"proof\": \"fails\", \"detail\": "
-        "\"CL_DEVICE_NOT_AVAILABLE\" } ]",
-        "kernel-fails", "sudo dmesg | tail", "CL_DEVICE_NOT_AVAILABLE");
+    for (size_t index = 0; index < sizeof known / sizeof known[0]; index++) {
+        char more[256];
+        snprintf(
+            more, sizeof more,
+            "\"has_compiler\": true, \"features\": [ { \"name\": \"kernel\", \"proof\": \"%s\", \"detail\": "
+            "\"item 5\" } ]",
+            known[index].proof);
+        a_device_of(more, known[index].cause, known[index].command, "item 5");
+    }
 }
 
 static void the_home_folder_is_not_told(void **state)
@@ -539,6 +563,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_healthy_machine_has_no_trouble),
         TEST(drivers_of_absent_gpus_are_no_trouble),
+        TEST(gpus_are_listed_with_the_devices_that_they_are),
         TEST(a_gpu_without_kernel_driver),
         TEST(a_gpu_given_to_virtual_machines),
         TEST(a_gpu_without_device_node),
@@ -569,9 +594,7 @@ int main(void)
         TEST(a_driver_with_too_many_devices),
         TEST(a_device_without_compiler),
         TEST(a_driver_known_to_be_bad),
-        TEST(a_kernel_that_does_not_build),
-        TEST(a_kernel_that_gives_wrong_numbers),
-        TEST(a_kernel_that_does_not_run),
+        TEST(a_kernel_that_does_not_build_or_run_or_is_wrong),
         TEST(the_home_folder_is_not_told),
         TEST(all_zero_bytes_of_documents_are_survived),
     };

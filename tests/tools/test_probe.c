@@ -121,16 +121,16 @@ static void the_schema_forbids_what_is_not_a_probe(void **state)
         "{ \"schema\": 2, \"clattn\": \"\", \"loader\": { \"library\": null, \"name\": null, "
         "\"is_implementation\": false, "
         "\"words\": null }, \"icds\": [], \"devices\": [], \"pick\": null, \"why\": \"\", \"trouble\": [], "
-        "\"chain\": [] }",
+        "\"chain\": [], \"gpus\": [] }",
         "{ \"schema\": 1, \"clattn\": \"\", \"loader\": { \"library\": null, \"name\": null, "
         "\"is_implementation\": false, "
         "\"words\": null }, \"icds\": [ { } ], \"devices\": [], \"pick\": null, \"why\": \"\", \"trouble\": "
-        "[], \"chain\": "
-        "[] }",
+        "[], \"chain\": [], "
+        "\"gpus\": [] }",
         "{ \"schema\": 1, \"clattn\": \"\", \"loader\": { \"library\": null, \"name\": null, "
         "\"is_implementation\": false, "
         "\"words\": null }, \"icds\": [], \"devices\": [], \"pick\": \"0\", \"why\": \"\", \"trouble\": [], "
-        "\"chain\": [] }",
+        "\"chain\": [], \"gpus\": [] }",
     };
     (void)state;
     for (size_t index = 0; index < sizeof broken / sizeof broken[0]; index++) {

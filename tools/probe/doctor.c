@@ -135,7 +135,7 @@ bool patient_is_for(const char *library, machine_vendor vendor)
     return found;
 }
 
-bool patient_sees(const patient *of, const machine_gpu *gpu)
+const cJSON *patient_device(const patient *of, const machine_gpu *gpu)
 {
     const cJSON *device;
     cJSON_ArrayForEach(device, cJSON_GetObjectItemCaseSensitive(of->document, "devices"))
@@ -144,9 +144,9 @@ bool patient_sees(const patient *of, const machine_gpu *gpu)
         bool same_vendor = strcmp(json_text(device, "type"), "gpu") == 0 &&
                            (unsigned)json_number(device, "vendor_id") == gpu->vendor_id;
         if (address[0] ? strcmp(address, gpu->address) == 0 : same_vendor)
-            return true;
+            return device;
     }
-    return false;
+    return NULL;
 }
 
 /* ---- Troubles ------------------------------------------------------------------------------------------ */
@@ -229,9 +229,11 @@ static void add_chain(patient *of)
     cJSON_ArrayForEach(device, devices)
     {
         compile += json_true(device, "has_compiler");
-        cJSON_ArrayForEach(feature, cJSON_GetObjectItemCaseSensitive(device, "features")) right +=
-            strcmp(json_text(feature, "name"), "kernel") == 0 &&
-            strcmp(json_text(feature, "proof"), "ok") == 0;
+        cJSON_ArrayForEach(feature, cJSON_GetObjectItemCaseSensitive(device, "features"))
+        {
+            bool kernel = strcmp(json_text(feature, "name"), "kernel") == 0;
+            right += kernel && strcmp(json_text(feature, "proof"), "ok") == 0;
+        }
     }
     cJSON_AddArrayToObject(of->document, "chain");
     add_link(of, HARDWARE, "%zu GPU%s on the PCI bus%s%s", here->gpus, here->gpus == 1 ? "" : "s",
@@ -244,6 +246,27 @@ static void add_chain(patient *of)
     add_link(of, PLATFORM, "%d", cJSON_GetArraySize(devices));
     add_link(of, COMPILER, "%d of %d devices have one", compile, cJSON_GetArraySize(devices));
     add_link(of, KERNEL, "%d of %d devices give right numbers", right, cJSON_GetArraySize(devices));
+}
+
+/* The GPUs that the machine has, each with the device that it is. */
+static void add_gpus(patient *of)
+{
+    cJSON *list = cJSON_AddArrayToObject(of->document, "gpus");
+    for (size_t index = 0; index < of->machine.gpus; index++) {
+        const machine_gpu *gpu = &of->machine.gpu[index];
+        const cJSON *device = patient_device(of, gpu);
+        const cJSON *number = cJSON_GetObjectItemCaseSensitive(device, "index");
+        cJSON *one = cJSON_CreateObject();
+        cJSON_AddItemToArray(list, one);
+        cJSON_AddStringToObject(one, "address", gpu->address);
+        cJSON_AddStringToObject(one, "vendor", machine_vendor_name(gpu->vendor));
+        cJSON_AddNumberToObject(one, "vendor_id", gpu->vendor_id);
+        cJSON_AddNumberToObject(one, "device_id", gpu->device_id);
+        cJSON_AddStringToObject(one, "kernel_driver", gpu->driver[0] ? gpu->driver : "none");
+        cJSON_AddStringToObject(one, "node", gpu->node.there ? gpu->node.path : "none");
+        cJSON_AddBoolToObject(one, "is_device", device != NULL);
+        cJSON_AddItemToObject(one, "index", number ? cJSON_Duplicate(number, true) : cJSON_CreateNull());
+    }
 }
 
 /* Earliest link first, otherwise as they were found. */
@@ -283,6 +306,7 @@ bool tool_doctor(const tool_place *place, const tool_icds *icds, cJSON *document
         look_at_device(of, device);
     sort_troubles(of);
     add_chain(of);
+    add_gpus(of);
     free(of);
     return true;
 }
@@ -291,8 +315,22 @@ void tool_doctor_print(FILE *to, const cJSON *document)
 {
     const cJSON *chain = cJSON_GetObjectItemCaseSensitive(document, "chain"), *one;
     const cJSON *trouble = cJSON_GetObjectItemCaseSensitive(document, "trouble");
-    cJSON_ArrayForEach(one, chain) fprintf(to, "%-*s%-10s%s\n", COLUMN, json_text(one, "link"),
-                                           json_text(one, "state"), json_text(one, "text"));
+    cJSON_ArrayForEach(one, cJSON_GetObjectItemCaseSensitive(document, "gpus"))
+    {
+        fprintf(to, "%s  %s %04x:%04x, kernel driver %s, node %s, ", json_text(one, "address"),
+                json_text(one, "vendor"), (unsigned)json_number(one, "vendor_id"),
+                (unsigned)json_number(one, "device_id"), json_text(one, "kernel_driver"),
+                json_text(one, "node"));
+        if (json_true(one, "is_device"))
+            fprintf(to, "device %.0f\n", json_number(one, "index"));
+        else
+            fprintf(to, "no device\n");
+    }
+    cJSON_ArrayForEach(one, chain)
+    {
+        fprintf(to, "%-*s%-10s%s\n", COLUMN, json_text(one, "link"), json_text(one, "state"),
+                json_text(one, "text"));
+    }
     if (cJSON_GetArraySize(trouble) == 0) {
         fprintf(to, "no trouble found\n");
         return;

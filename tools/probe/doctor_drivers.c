@@ -157,7 +157,7 @@ static bool is_explained(const patient *of, const char *library)
     bool explained = false;
     for (size_t index = 0; index < of->machine.gpus; index++)
         explained |= of->explained[index] && patient_is_for(library, of->machine.gpu[index].vendor) &&
-                     !patient_sees(of, &of->machine.gpu[index]);
+                     !patient_device(of, &of->machine.gpu[index]);
     return explained;
 }
 
@@ -166,7 +166,7 @@ static machine_gpu *gpu_for(patient *of, const char *library)
 {
     for (size_t index = 0; index < of->machine.gpus; index++) {
         if (patient_is_for(library, of->machine.gpu[index].vendor) &&
-            !patient_sees(of, &of->machine.gpu[index])) {
+            !patient_device(of, &of->machine.gpu[index])) {
             of->explained[index] = true;
             return &of->machine.gpu[index];
         }

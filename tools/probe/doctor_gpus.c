@@ -92,7 +92,7 @@ void look_at_gpu(patient *of, size_t index)
 {
     const machine_gpu *gpu = &of->machine.gpu[index];
     of->explained[index] = true;
-    if (gpu->vendor == VENDOR_OTHER || patient_sees(of, gpu))
+    if (gpu->vendor == VENDOR_OTHER || patient_device(of, gpu))
         return;
     if (!gpu->driver[0])
         explain_kernel_driver(of, gpu);
@@ -116,7 +116,7 @@ void look_at_unseen(patient *of)
     char command[PATIENT_TEXT];
     for (size_t index = 0; index < of->machine.gpus; index++) {
         const machine_gpu *gpu = &of->machine.gpu[index];
-        if (of->explained[index] || patient_sees(of, gpu))
+        if (of->explained[index] || patient_device(of, gpu))
             continue;
         patient_install(&of->machine, patient_package(gpu->vendor), command);
         patient_add(of, GPU_UNSEEN, gpu->address, command,

@@ -75,8 +75,9 @@ bool patient_has(const char *text, const char *part);
 /* Whether a driver's library is for this vendor's GPUs. */
 bool patient_is_for(const char *library, machine_vendor vendor);
 
-/* Whether an OpenCL device is this GPU: by address, or, where the driver tells no address, by vendor. */
-bool patient_sees(const patient *of, const machine_gpu *gpu);
+/* The OpenCL device that is this GPU, by address, or, where the driver tells no address, by vendor; NULL when
+ * none is. */
+const cJSON *patient_device(const patient *of, const machine_gpu *gpu);
 
 /* The rules, in their order. look_at_loader is false when nothing behind it can be seen. */
 void look_at_gpu(patient *of, size_t index);
