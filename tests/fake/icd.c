@@ -152,7 +152,7 @@ static cl_int CL_API_CALL platform_info(cl_platform_id id, cl_platform_info what
     (void)id;
     switch (what) {
     case CL_PLATFORM_NAME:
-        return give_text("Fake Platform", room, out, bytes);
+        return give_text(told("clover") ? "Clover" : "Fake Platform", room, out, bytes);
     case CL_PLATFORM_VENDOR:
         return give_text("The tests of clattn", room, out, bytes);
     case CL_PLATFORM_VERSION:

@@ -385,6 +385,35 @@ static void wrong_numbers_are_remembered_by_the_pick(void **state)
     cJSON_Delete(said);
 }
 
+static void what_is_proved_comes_before_what_is_claimed(void **state)
+{
+    (void)state;
+    assert_int_equal(system("rm -rf cache"), 0);
+    assert_int_equal(clattn("CLATTN_CACHE_DIR=$PWD/cache " FAKE("none") "-v --json"), 0);
+    assert_int_equal(clattn("CLATTN_CACHE_DIR=$PWD/cache " BOTH("none") "--json"), 0);
+    cJSON *said = document();
+    assert_string_equal(text_of(said, "why"), "the best of 2 devices: proved before claimed");
+    int pick = cJSON_GetObjectItem(said, "pick")->valueint;
+    assert_string_equal(text_of(at(said, "devices", pick), "driver"), "1.0");
+    cJSON_Delete(said);
+}
+
+static void a_driver_known_to_be_bad_comes_last_unless_it_is_wanted(void **state)
+{
+    (void)state;
+    assert_int_equal(clattn(BOTH("clover") "--json"), 0);
+    cJSON *said = document();
+    expect(said, "known-bad", "Clover");
+    assert_non_null(strstr(text_of(said, "why"), "has a driver known to be bad"));
+    int pick = cJSON_GetObjectItem(said, "pick")->valueint;
+    assert_string_equal(text_of(at(said, "devices", pick), "platform"), "Fake Platform");
+    cJSON_Delete(said);
+    assert_int_equal(clattn("CLATTN_USE_KNOWN_BAD=1 " BOTH("clover") "--json"), 0);
+    said = document();
+    assert_non_null(strstr(text_of(said, "why"), "the next is no better"));
+    cJSON_Delete(said);
+}
+
 static void nothing_that_a_driver_says_is_trusted(void **state)
 {
     (void)state;
@@ -481,6 +510,8 @@ int main(void)
         cmocka_unit_test(proofs_find_what_is_claimed_and_not_true),
         cmocka_unit_test(a_device_that_takes_its_process_down_is_listed_all_the_same),
         cmocka_unit_test(wrong_numbers_are_remembered_by_the_pick),
+        cmocka_unit_test(what_is_proved_comes_before_what_is_claimed),
+        cmocka_unit_test(a_driver_known_to_be_bad_comes_last_unless_it_is_wanted),
         cmocka_unit_test(nothing_that_a_driver_says_is_trusted),
         cmocka_unit_test(a_failing_property_stands_in_its_place_by_name),
         cmocka_unit_test(colour_is_for_terminals_and_not_with_no_color),
