@@ -196,8 +196,8 @@ run_tests() { # STAGE BUILD PLATFORM [LAUNCHER...]
     for file in tests/*/test_*.c; do
         # Oclgrind looks into kernels, and is slow: what tests the host, or other shapes of the same kernels, is left out.
         [[ $stage != oclgrind || ! $file =~ $HOST_OR_SHAPES ]] || continue
-        # On rusticl its samples take minutes; what it tests is the host.
-        [[ $stage != rusticl || $file != */test_bench.c ]] || continue
+        # What these two test of the host takes a minute, and is the same everywhere.
+        [[ $stage == pocl || $stage == asan || ! $file =~ /test_(bench|probe)\.c ]] || continue
         [[ $stage != tsan || $file == */test_attention_threads.c ]] || continue
         names+=("$(basename "$file" .c)")
     done
