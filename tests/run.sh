@@ -11,7 +11,7 @@ root=$PWD
 . tools/packages.sh
 
 TEST_PACKAGES=(libcmocka-dev clang clang-format clang-tidy python3 python3-numpy python3-venv binutils pocl-opencl-icd
-               mesa-opencl-icd oclgrind man-db)
+               mesa-opencl-icd oclgrind man-db zsh)
 ALL_STAGES=(format tidy layers package pocl intel rusticl oclgrind lanes four asan tsan)
 HOST_OR_SHAPES='tools/|attention_[^k]|mha_results'
 PROGRAM_SECONDS=600 # a test program that takes longer has failed

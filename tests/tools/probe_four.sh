@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# clattn probe with four implementations at once: what it says, figures and names of processors masked.
+# clattn probe with four implementations at once: what it says of them, figures and names of processors masked.
 #   probe_four.sh CLATTN INTEL_ICD     one line a fact; the last line counts them; non-zero when one is false
 set -u
 program=$(realpath "${1:?usage: probe_four.sh CLATTN INTEL_ICD}")
@@ -23,12 +23,12 @@ blocks() { awk '/^N NAME/ && NR > 1 { print "" } { printf "%s\r", $0 } END { pri
 
 said() {
     echo '$ clattn probe'
-    "$program" probe --timeout 200 | mask | sort
+    "$program" probe --timeout 200 | mask | grep -E '^(\*? N NAME| no name|pick) ' | sort
     echo '$ clattn probe -v'
     "$program" probe -v --timeout 200 | sed '1,/^pick/d' | mask |
         grep -E '^(N NAME| (kernel|local_memory|half_storage|split|lanes|tiles-N|steps-[a-z]+) )' | blocks
     echo '$ clattn probe --doctor'
-    "$program" probe --doctor --timeout 200 | mask | grep -E '^(driver|devices|compiler|kernel|no trouble) '
+    "$program" probe --doctor --timeout 200 | mask | grep -E '^(driver|compiler|kernel)(:| (ok|broken|unknown)) '
 }
 export LC_ALL=C.UTF-8
 
