@@ -122,23 +122,22 @@ FUNCTION void add_masks(const ca_params *p, __global const uchar *keep, __global
 }
 #endif
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void lanes(const ca_params p, __global const STORAGE *restrict q, __global const STORAGE *restrict k,
-           __global const STORAGE *restrict values, __global STORAGE *restrict out, __global float *restrict lse,
-           __global const uchar *restrict keep, __global const BIAS_STORAGE *restrict bias,
-           __global const float *restrict sinks, __global const int *restrict rows_q,
-           __global const int *restrict rows_kv)
+// What the kernel does, in a function: PoCL compiles a kernel's own body three times over.
+FUNCTION void attend(const int first, const int h, const int b, const ca_params *p, __global const STORAGE *restrict q,
+                     __global const STORAGE *restrict k, __global const STORAGE *restrict values,
+                     __global STORAGE *restrict out, __global float *restrict lse, __global const uchar *restrict keep,
+                     __global const BIAS_STORAGE *restrict bias, __global const float *restrict sinks,
+                     __global const int *restrict rows_q, __global const int *restrict rows_kv)
 {
-    const int first = get_group_id(0) * QUERIES, h = get_group_id(1), b = get_group_id(2);
     ca_rows r;
-    ca_find_rows(&p, rows_q, rows_kv, b, &r);
+    ca_find_rows(p, rows_q, rows_kv, b, &r);
     const int rows = clamp(r.len_q - first, 0, QUERIES);
-    const int padding = p.packed ? 0 : clamp(p.len_q - first, 0, QUERIES) - rows;
+    const int padding = p->packed ? 0 : clamp(p->len_q - first, 0, QUERIES) - rows;
     for (int i = rows; i < rows + padding; i++) {
         for (int e = 0; e < DV; e++)
-            STORE(0.0f, out, ca_at(&p.out, b, h, first + i) + e);
-        if (p.has_lse)
-            lse[ca_at(&p.lse, b, h, first + i)] = -INFINITY;
+            STORE(0.0f, out, ca_at(&p->out, b, h, first + i) + e);
+        if (p->has_lse)
+            lse[ca_at(&p->lse, b, h, first + i)] = -INFINITY;
     }
     if (rows == 0)
         return;
@@ -148,8 +147,8 @@ void lanes(const ca_params p, __global const STORAGE *restrict q, __global const
     float scratch[BLOCK * PAD(DEPTH)];
 #endif
     const int vectors = (rows + LANES - 1) / LANES;
-    q += ca_at(&p.q, b, h, r.first_q + first);
-    out += ca_at(&p.out, b, h, r.first_q + first);
+    q += ca_at(&p->q, b, h, r.first_q + first);
+    out += ca_at(&p->out, b, h, r.first_q + first);
 #pragma nounroll
     for (int v = 0; v < vectors; v++)
         for (int d = 0; d < D; d += LANES) {
@@ -158,31 +157,31 @@ void lanes(const ca_params p, __global const STORAGE *restrict q, __global const
             for (int i = 0; i < LANES; i++)
             {
                 const int row = min(v * LANES + i, rows - 1);
-                t[i] = load_row(q + row * p.q.row + d, D - d) * p.scale;
-                PREFETCH(out + row * p.out.row + d, 1);
+                t[i] = load_row(q + row * p->q.row + d, D - d) * p->scale;
+                PREFETCH(out + row * p->out.row + d, 1);
             }
             transpose(t, Qt + d * VECTORS + v, VECTORS);
         }
     // By position query i of the tile sees keys low + i to high + i, where there are such.
-    const long level = first + (p.top_left ? 0L : (long)r.len_kv - r.len_q);
-    const int low = p.left == CA_OPEN ? -QUERIES : (int)clamp(level - p.left, (long)-QUERIES, (long)r.len_kv);
-    const int high = p.right == CA_OPEN ? INT_MAX : (int)clamp(level + p.right, (long)-QUERIES, (long)r.len_kv);
+    const long level = first + (p->top_left ? 0L : (long)r.len_kv - r.len_q);
+    const int low = p->left == CA_OPEN ? -QUERIES : (int)clamp(level - p->left, (long)-QUERIES, (long)r.len_kv);
+    const int high = p->right == CA_OPEN ? INT_MAX : (int)clamp(level + p->right, (long)-QUERIES, (long)r.len_kv);
     // Every query of the tile sees keys all_from .. all_to by position; none sees keys outside any_from .. any_to.
     const int last = first + rows - 1;
-    const int all_from = ca_first_key(&p, &r, last), all_to = ca_last_key(&p, &r, first);
-    const int any_from = ca_first_key(&p, &r, first), any_to = ca_last_key(&p, &r, last);
+    const int all_from = ca_first_key(p, &r, last), all_to = ca_last_key(p, &r, first);
+    const int any_from = ca_first_key(p, &r, first), any_to = ca_last_key(p, &r, last);
 
     for (int e = 0; e < DV * VECTORS; e++)
         Ot[e] = 0;
-    const float sink = p.has_sinks ? sinks[p.sinks_offset + h] : -INFINITY;
+    const float sink = p->has_sinks ? sinks[p->sinks_offset + h] : -INFINITY;
     FLOATS top[VECTORS], total[VECTORS];
     FOR(v, VECTORS)
     {
         top[v] = sink;
         total[v] = sink == -INFINITY ? 0.0f : 1.0f;
     }
-    k += ca_at(&p.k, b, h / p.group, r.first_kv);
-    values += ca_at(&p.v, b, h / p.group, r.first_kv);
+    k += ca_at(&p->k, b, h / p->group, r.first_kv);
+    values += ca_at(&p->v, b, h / p->group, r.first_kv);
 
     // A block is seen by position by all queries of the tile, or not by all: none is both.
     for (int j0 = any_from, n; j0 <= any_to; j0 += n) {
@@ -191,24 +190,24 @@ void lanes(const ca_params p, __global const STORAGE *restrict q, __global const
         n = min(BLOCK, end + 1 - j0);
         bool judged = !whole || SOFTCAP;
 #if MASKED
-        const int masks = judge_masks(&p, keep, bias, b, h, first, rows, j0, n);
+        const int masks = judge_masks(p, keep, bias, b, h, first, rows, j0, n);
         if (masks == CLOSED)
             continue;
         judged = judged || masks == MIXED;
 #endif
         FLOATS old[VECTORS], shrink[VECTORS];
         FOR(v, VECTORS) old[v] = top[v];
-        ROW_SPACE float *keys = AS_ROWS(k + j0 * p.k.row, p.k.row, n, D, scratch);
-        BY_WIDTH(multiply_keys, keys, ROW_STRIDE(p.k.row, D), n, Qt, S, top);
+        ROW_SPACE float *keys = AS_ROWS(k + j0 * p->k.row, p->k.row, n, D, scratch);
+        BY_WIDTH(multiply_keys, keys, ROW_STRIDE(p->k.row, D), n, Qt, S, top);
         if (judged) {
 #if SOFTCAP
             for (int v = 0; v < vectors; v++)
                 for (int j = 0; j < n; j++)
-                    S[j * VECTORS + v] = p.softcap * tanh(S[j * VECTORS + v] / p.softcap);
+                    S[j * VECTORS + v] = p->softcap * tanh(S[j * VECTORS + v] / p->softcap);
 #endif
 #if MASKED
             if (masks == MIXED)
-                add_masks(&p, keep, bias, b, h, first, rows, j0, n, S);
+                add_masks(p, keep, bias, b, h, first, rows, j0, n, S);
 #endif
 #pragma nounroll
             for (int v = 0; v < vectors; v++) {
@@ -231,8 +230,8 @@ void lanes(const ca_params p, __global const STORAGE *restrict q, __global const
             total[v] = total[v] * shrink[v] + (judged ? weigh_visible(n, S + v, level) : weigh_all(n, S + v, level));
         }
 
-        ROW_SPACE float *x = AS_ROWS(values + j0 * p.v.row, p.v.row, n, DV, scratch);
-        const long stride = ROW_STRIDE(p.v.row, DV);
+        ROW_SPACE float *x = AS_ROWS(values + j0 * p->v.row, p->v.row, n, DV, scratch);
+        const long stride = ROW_STRIDE(p->v.row, DV);
         if (judged && !all_finite(x, stride, n))
             multiply_values_guarded(vectors, x, stride, n, S, shrink, Ot);
         else
@@ -249,12 +248,23 @@ void lanes(const ca_params p, __global const STORAGE *restrict q, __global const
             transpose(t, y, 1);
 #pragma nounroll
             for (int i = 0; i < count; i++)
-                store_row(y[i], out + (v * LANES + i) * p.out.row + e, DV - e);
+                store_row(y[i], out + (v * LANES + i) * p->out.row + e, DV - e);
         }
-        if (p.has_lse)
+        if (p->has_lse)
             for (int i = 0; i < count; i++) {
                 const float x = ((float *)&total[v])[i], y = ((float *)&top[v])[i];
-                lse[ca_at(&p.lse, b, h, r.first_q + first + v * LANES + i)] = x == 0.0f ? -INFINITY : y + log(x);
+                lse[ca_at(&p->lse, b, h, r.first_q + first + v * LANES + i)] = x == 0.0f ? -INFINITY : y + log(x);
             }
     }
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void lanes(const ca_params p, __global const STORAGE *restrict q, __global const STORAGE *restrict k,
+           __global const STORAGE *restrict values, __global STORAGE *restrict out, __global float *restrict lse,
+           __global const uchar *restrict keep, __global const BIAS_STORAGE *restrict bias,
+           __global const float *restrict sinks, __global const int *restrict rows_q,
+           __global const int *restrict rows_kv)
+{
+    attend(get_group_id(0) * QUERIES, get_group_id(1), get_group_id(2), &p, q, k, values, out, lse, keep, bias, sinks,
+           rows_q, rows_kv);
 }

@@ -113,36 +113,37 @@ static inline float sum_of(FLOATS x)
     return (y.x + y.y) + (y.z + y.w);
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void split(const ca_params p, __global const STORAGE *restrict q, __global const STORAGE *restrict k,
-           __global const STORAGE *restrict values, __global float *restrict parts, __global const uchar *restrict keep,
-           __global const BIAS_STORAGE *restrict bias, __global const int *restrict rows_q,
-           __global const int *restrict rows_kv)
+// What the kernels do, in functions: PoCL compiles a kernel's own body three times over.
+FUNCTION void attend(const int part, const int kv, const int b, const ca_params *p, __global const STORAGE *restrict q,
+                     __global const STORAGE *restrict k, __global const STORAGE *restrict values,
+                     __global float *restrict parts, __global const uchar *restrict keep,
+                     __global const BIAS_STORAGE *restrict bias, __global const int *restrict rows_q,
+                     __global const int *restrict rows_kv)
 {
-    const int part = get_group_id(0), kv = get_group_id(1), b = get_group_id(2);
     ca_rows r;
-    ca_find_rows(&p, rows_q, rows_kv, b, &r);
-    const int rows = p.group * r.len_q;
+    ca_find_rows(p, rows_q, rows_kv, b, &r);
+    const int rows = p->group * r.len_q;
     if (rows == 0)
         return;
-    const int any_from = ca_first_key(&p, &r, 0), any_to = ca_last_key(&p, &r, r.len_q - 1);
-    const int all_from = ca_first_key(&p, &r, r.len_q - 1), all_to = ca_last_key(&p, &r, 0);
-    const long each = (max(any_to + 1 - any_from, 0) + (long)p.parts * LANES - 1) / ((long)p.parts * LANES) * LANES;
-    const int begin = (int)min(any_from + part * each, (long)any_to + 1), end = (int)min(begin + each, (long)any_to + 1);
+    const int any_from = ca_first_key(p, &r, 0), any_to = ca_last_key(p, &r, r.len_q - 1);
+    const int all_from = ca_first_key(p, &r, r.len_q - 1), all_to = ca_last_key(p, &r, 0);
+    const long each = (max(any_to + 1 - any_from, 0) + (long)p->parts * LANES - 1) / ((long)p->parts * LANES) * LANES;
+    const int begin = (int)min(any_from + part * each, (long)any_to + 1);
+    const int end = (int)min(begin + each, (long)any_to + 1);
 
     // Rows past the last of a group of ROWS are computed as the last and thrown away.
     FLOATS Q[MOST_ROWS * VECTORS_D], O[MOST_ROWS * VECTORS_DV];
     float w[MOST_ROWS * BLOCK], top[MOST_ROWS], total[MOST_ROWS], shrink[MOST_ROWS];
     for (int x = 0; x < MOST_ROWS; x++) {
         const int row = min(x, rows - 1);
-        __global const STORAGE *from = q + ca_at(&p.q, b, kv * p.group + row / r.len_q, r.first_q + row % r.len_q);
-        FOR(c, VECTORS_D) Q[x * VECTORS_D + c] = LOAD_LANES(from + c * LANES) * p.scale;
+        __global const STORAGE *from = q + ca_at(&p->q, b, kv * p->group + row / r.len_q, r.first_q + row % r.len_q);
+        FOR(c, VECTORS_D) Q[x * VECTORS_D + c] = LOAD_LANES(from + c * LANES) * p->scale;
         FOR(c, VECTORS_DV) O[x * VECTORS_DV + c] = 0;
         top[x] = -INFINITY;
         total[x] = 0;
     }
-    k += ca_at(&p.k, b, kv, r.first_kv);
-    values += ca_at(&p.v, b, kv, r.first_kv);
+    k += ca_at(&p->k, b, kv, r.first_kv);
+    values += ca_at(&p->v, b, kv, r.first_kv);
     const INTS column = CA_LANES(vload)(0, columns);
 
     for (int j0 = begin; j0 < end; j0 += BLOCK) {
@@ -154,21 +155,21 @@ void split(const ca_params p, __global const STORAGE *restrict q, __global const
             for (int g = 0; g * LANES < n; g++) {
                 FLOATS s[ROWS];
                 const int j = j0 + g * LANES;
-                multiply_keys(k + j * p.k.row, p.k.row, n - g * LANES, Q + x0 * VECTORS_D,
-                              x0 ? NULL : values + j * p.v.row, p.v.row, s);
+                multiply_keys(k + j * p->k.row, p->k.row, n - g * LANES, Q + x0 * VECTORS_D,
+                              x0 ? NULL : values + j * p->v.row, p->v.row, s);
                 FOR(x, ROWS)
                 {
 #if SOFTCAP
-                    s[x] = p.softcap * tanh(s[x] / p.softcap);
+                    s[x] = p->softcap * tanh(s[x] / p->softcap);
 #endif
                     if (judged) {
                         const int row = min(x0 + x, rows - 1), i = row % r.len_q;
 #if MASKED
-                        const FLOATS add = mask_row(&p, keep, bias, b, kv * p.group + row / r.len_q, i, j, end - j);
+                        const FLOATS add = mask_row(p, keep, bias, b, kv * p->group + row / r.len_q, i, j, end - j);
                         s[x] = add == -INFINITY ? add : s[x] + add;
 #endif
                         const INTS key = j + column;
-                        s[x] = key < ca_first_key(&p, &r, i) || key > ca_last_key(&p, &r, i) ? (FLOATS)(-INFINITY) : s[x];
+                        s[x] = key < ca_first_key(p, &r, i) || key > ca_last_key(p, &r, i) ? (FLOATS)(-INFINITY) : s[x];
                     }
                     s[x] = j + column < end ? s[x] : (FLOATS)(-INFINITY);
                     S[x][g] = s[x];
@@ -192,18 +193,18 @@ void split(const ca_params p, __global const STORAGE *restrict q, __global const
             }
         }
         for (int x = 0; x < rows; x += judged ? 1 : ROWS) {
-            __global const STORAGE *v = values + j0 * p.v.row, *soon = x ? NULL : k + (j0 + BLOCK) * p.k.row;
+            __global const STORAGE *v = values + j0 * p->v.row, *soon = x ? NULL : k + (j0 + BLOCK) * p->k.row;
             FLOATS *o = O + x * VECTORS_DV;
             if (judged)
-                multiply_values(true, 1, v, p.v.row, n, w + x * BLOCK, shrink + x, soon, p.k.row, o);
+                multiply_values(true, 1, v, p->v.row, n, w + x * BLOCK, shrink + x, soon, p->k.row, o);
             else
-                multiply_values(false, ROWS, v, p.v.row, n, w + x * BLOCK, shrink + x, soon, p.k.row, o);
+                multiply_values(false, ROWS, v, p->v.row, n, w + x * BLOCK, shrink + x, soon, p->k.row, o);
         }
     }
 
     for (int x = 0; x < rows; x++) {
-        const long row = ((long)b * p.heads_q + kv * p.group + x / r.len_q) * p.len_q + x % r.len_q;
-        __global float *to = parts + (row * p.parts + part) * PART;
+        const long row = ((long)b * p->heads_q + kv * p->group + x / r.len_q) * p->len_q + x % r.len_q;
+        __global float *to = parts + (row * p->parts + part) * PART;
         FOR(c, VECTORS_DV) CA_LANES(vstore)(O[x * VECTORS_DV + c], c, to);
         to[DV] = top[x];
         to[DV + 1] = total[x];
@@ -211,20 +212,18 @@ void split(const ca_params p, __global const STORAGE *restrict q, __global const
 }
 
 // One work-item a query of a head: the parts, each rescaled to the common maximum, and the sink.
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void split_merge(const ca_params p, __global const float *restrict parts, __global STORAGE *restrict out,
-                 __global float *restrict lse, __global const float *restrict sinks, __global const int *restrict rows_q,
-                 __global const int *restrict rows_kv)
+FUNCTION void merge(const int i, const int h, const int b, const ca_params *p, __global const float *restrict parts,
+                    __global STORAGE *restrict out, __global float *restrict lse, __global const float *restrict sinks,
+                    __global const int *restrict rows_q, __global const int *restrict rows_kv)
 {
-    const int i = get_group_id(0), h = get_group_id(1), b = get_group_id(2);
     ca_rows r;
-    ca_find_rows(&p, rows_q, rows_kv, b, &r);
+    ca_find_rows(p, rows_q, rows_kv, b, &r);
     const bool padding = i >= r.len_q;
-    if (padding && p.packed)
+    if (padding && p->packed)
         return;
-    const int count = padding ? 0 : p.parts;
-    const float sink = p.has_sinks && !padding ? sinks[p.sinks_offset + h] : -INFINITY;
-    parts += (((long)b * p.heads_q + h) * p.len_q + i) * p.parts * PART;
+    const int count = padding ? 0 : p->parts;
+    const float sink = p->has_sinks && !padding ? sinks[p->sinks_offset + h] : -INFINITY;
+    parts += (((long)b * p->heads_q + h) * p->len_q + i) * p->parts * PART;
     float top = sink;
     for (int s = 0; s < count; s++)
         top = parts[s * PART + DV] > top ? parts[s * PART + DV] : top;
@@ -239,8 +238,25 @@ void split_merge(const ca_params p, __global const float *restrict parts, __glob
         FOR(c, VECTORS_DV) a[c] += CA_LANES(vload)(c, x) * shrink;
     }
     const float inverse = total == 0.0f ? 0.0f : 1.0f / total;
-    const long at = ca_at(&p.out, b, h, r.first_q + i);
+    const long at = ca_at(&p->out, b, h, r.first_q + i);
     FOR(c, VECTORS_DV) STORE_LANES(a[c] * inverse, out + at + c * LANES);
-    if (p.has_lse)
-        lse[ca_at(&p.lse, b, h, r.first_q + i)] = total == 0.0f ? -INFINITY : top + log(total);
+    if (p->has_lse)
+        lse[ca_at(&p->lse, b, h, r.first_q + i)] = total == 0.0f ? -INFINITY : top + log(total);
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void split(const ca_params p, __global const STORAGE *restrict q, __global const STORAGE *restrict k,
+           __global const STORAGE *restrict values, __global float *restrict parts, __global const uchar *restrict keep,
+           __global const BIAS_STORAGE *restrict bias, __global const int *restrict rows_q,
+           __global const int *restrict rows_kv)
+{
+    attend(get_group_id(0), get_group_id(1), get_group_id(2), &p, q, k, values, parts, keep, bias, rows_q, rows_kv);
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void split_merge(const ca_params p, __global const float *restrict parts, __global STORAGE *restrict out,
+                 __global float *restrict lse, __global const float *restrict sinks,
+                 __global const int *restrict rows_q, __global const int *restrict rows_kv)
+{
+    merge(get_group_id(0), get_group_id(1), get_group_id(2), &p, parts, out, lse, sinks, rows_q, rows_kv);
 }
