@@ -113,33 +113,53 @@ static void check_lines(void)
 
 /* ---- The schema ---------------------------------------------------------------------------------------- */
 
+/* Puts `text`, as JSON, in the place of a member, or takes the member away where it is NULL. */
+static void break_member(cJSON *object, const char *key, const char *text)
+{
+    assert_non_null(cJSON_GetObjectItemCaseSensitive(object, key));
+    if (text)
+        assert_true(cJSON_ReplaceItemInObjectCaseSensitive(object, key, cJSON_Parse(text)));
+    else
+        cJSON_DeleteItemFromObjectCaseSensitive(object, key);
+}
+
 static void the_schema_forbids_what_is_not_a_probe(void **state)
 {
-    static const char *const broken[] = {
-        "{ \"schema\": 1 }",
-        "[]",
-        "{ \"schema\": 2, \"clattn\": \"\", \"loader\": { \"library\": null, \"name\": null, "
-        "\"is_implementation\": false, "
-        "\"words\": null }, \"icds\": [], \"devices\": [], \"pick\": null, \"why\": \"\", \"trouble\": [], "
-        "\"chain\": [], \"gpus\": [] }",
-        "{ \"schema\": 1, \"clattn\": \"\", \"loader\": { \"library\": null, \"name\": null, "
-        "\"is_implementation\": false, "
-        "\"words\": null }, \"icds\": [ { } ], \"devices\": [], \"pick\": null, \"why\": \"\", \"trouble\": "
-        "[], \"chain\": [], "
-        "\"gpus\": [] }",
-        "{ \"schema\": 1, \"clattn\": \"\", \"loader\": { \"library\": null, \"name\": null, "
-        "\"is_implementation\": false, "
-        "\"words\": null }, \"icds\": [], \"devices\": [], \"pick\": \"0\", \"why\": \"\", \"trouble\": [], "
-        "\"chain\": [], \"gpus\": [] }",
+    static const struct {
+        const char *list, *key, *text; /* of the first item of a list, or of the document */
+    } broken[] = {
+        { NULL, "schema", "2" },
+        { NULL, "loader", "{}" },
+        { NULL, "devices", "{}" },
+        { NULL, "pick", "\"0\"" },
+        { NULL, "why", NULL },
+        { NULL, "trouble", "[ 1 ]" },
+        { NULL, "icds", "[ {} ]" },
+        { "icds", "seconds", "\"0.1\"" },
+        { "icds", "platforms", "[ {} ]" },
+        { "devices", "name", NULL },
+        { "devices", "type", "\"toaster\"" },
+        { "devices", "memory_bytes", "\"1 GiB\"" },
+        { "devices", "has_compiler", "1" },
+        { "devices", "features", "[ {} ]" },
+        { "chain", "state", "\"fine\"" },
     };
+    char where[512];
     (void)state;
+    assert_int_equal(clattn("probe -v --json --timeout 200"), 0);
     for (size_t index = 0; index < sizeof broken / sizeof broken[0]; index++) {
-        char where[512];
-        cJSON *parsed = cJSON_Parse(broken[index]);
-        assert_non_null(parsed);
-        assert_false(ct_schema_allows(schema, parsed, where, sizeof where));
-        cJSON_Delete(parsed);
+        cJSON *said = document();
+        cJSON *object = broken[index].list ? (cJSON *)at(said, broken[index].list, 0) : said;
+        break_member(object, broken[index].key, broken[index].text);
+        if (ct_schema_allows(schema, said, where, sizeof where))
+            fail_msg("the schema allows %s as %s", broken[index].key, broken[index].text);
+        cJSON_Delete(said);
     }
+    cJSON *said = document();
+    cJSON_AddNullToObject(said, "surprise");
+    assert_false(ct_schema_allows(schema, said, where, sizeof where));
+    assert_non_null(strstr(where, "surprise"));
+    cJSON_Delete(said);
 }
 
 /* ---- The chosen implementation ------------------------------------------------------------------------- */
