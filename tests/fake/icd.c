@@ -3,14 +3,20 @@
  * broken.
  *
  * CLATTN_FAKE_ICD holds words with commas between:
- *   crash hang exit rubbish memory      on load, or when it is asked for platforms
- *   no-platform not-found no-device     0 platforms; -1001; a platform that has no device
- *   no-compiler build-fails wrong lost  CL_DEVICE_COMPILER_AVAILABLE false; a build with a log; kernels with
- * wrong numbers; every enqueued command fails with CL_DEVICE_NOT_AVAILABLE crash-late dies when a kernel is
- * enqueued lies-fp16                           claims cl_khr_fp16, and does not build with it endless-string
- * bad-text many        a name of 2 GiB; control characters and bad UTF-8; 10,000 devices property-fails half
- * of the properties are CL_INVALID_VALUE amd intel                           whose GPU it is, with an address
- * on the PCI bus
+ *
+ * - crash, hang, exit, rubbish, memory: on load, or when it is asked for platforms
+ * - no-platform, not-found, no-device: 0 platforms; -1001; a platform that has no device
+ * - no-compiler: CL_DEVICE_COMPILER_AVAILABLE is false
+ * - build-fails: every build, with a log
+ * - wrong: kernels with wrong numbers
+ * - lost: every enqueued command fails with CL_DEVICE_NOT_AVAILABLE
+ * - crash-late: dies when a kernel is enqueued
+ * - lies-fp16: claims cl_khr_fp16, and does not build with it
+ * - endless-string, bad-text: a name of 2 GiB; control characters and bad UTF-8
+ * - many: 10,000 devices
+ * - property-fails: half of the properties are CL_INVALID_VALUE
+ * - clover: the platform's name is Clover
+ * - intel: an Intel GPU, otherwise an AMD one, with an address on the PCI bus
  *
  * Built as a library of its own; used by tests/tools/test_probe.c. */
 #define CL_TARGET_OPENCL_VERSION 120
