@@ -122,7 +122,6 @@ FUNCTION void add_masks(const ca_params *p, __global const uchar *keep, __global
 }
 #endif
 
-// What the kernel does, in a function: PoCL compiles a kernel's own body three times over.
 FUNCTION void attend(const int first, const int h, const int b, const ca_params *p, __global const STORAGE *restrict q,
                      __global const STORAGE *restrict k, __global const STORAGE *restrict values,
                      __global STORAGE *restrict out, __global float *restrict lse, __global const uchar *restrict keep,

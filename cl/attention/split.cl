@@ -113,7 +113,6 @@ static inline float sum_of(FLOATS x)
     return (y.x + y.y) + (y.z + y.w);
 }
 
-// What the kernels do, in functions: PoCL compiles a kernel's own body three times over.
 FUNCTION void attend(const int part, const int kv, const int b, const ca_params *p, __global const STORAGE *restrict q,
                      __global const STORAGE *restrict k, __global const STORAGE *restrict values,
                      __global float *restrict parts, __global const uchar *restrict keep,

@@ -9,7 +9,8 @@
 #define PAD(n) (((n) + LANES - 1) / LANES * LANES)
 #define FOR(i, n) _Pragma("unroll") for (int i = 0; i < (n); i++)
 
-// Not inlined: PoCL makes several copies of a kernel, and these are compiled once for all of them.
+// Not inlined: PoCL compiles three copies of a kernel's own body, and a function once for all of them. So a kernel that is
+// long is a function and a call.
 #define FUNCTION __attribute__((noinline)) static
 #define INLINE __attribute__((always_inline)) static
 
