@@ -14,8 +14,9 @@
 #define FUNCTION __attribute__((noinline)) static
 #define INLINE __attribute__((always_inline)) static
 
-// A hint that what `pointer` points to is soon read (0) or written (1), for compilers that know it.
-#if defined(__x86_64__) || defined(__aarch64__)
+// A hint that what `pointer` points to is soon read (0) or written (1), for compilers that know it. The last name is that of
+// Intel's CPU runtime, whose target is SPIR; not all compilers for SPIR translate the hint.
+#if defined(__x86_64__) || defined(__aarch64__) || defined(__INTEL_LLVM_COMPILER)
 #define PREFETCH(pointer, writes) __builtin_prefetch((const void *)(size_t)(pointer), writes)
 #else
 #define PREFETCH(pointer, writes)
