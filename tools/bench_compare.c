@@ -85,9 +85,9 @@ static bool compare_one(const bench_result *result, const cJSON *before, double 
         printf("%s\n", !before ? "not there before" : !was_timed ? "not timed before" : "no longer timed");
         return was_timed && !timed;
     }
-    double change = result->time.median / old.median - 1;
+    double ratio = result->time.median / old.median, change = ratio - 1;
     double noise = fmax(least_noise, fmax(bench_noise(&old), bench_noise(&result->time)));
-    bool differs = fabs(change) > noise;
+    bool differs = fmax(ratio, 1 / ratio) - 1 > noise; /* alike in both directions, beyond 100 % too */
     printf("%10.3f ms, was %10.3f ms: %-6s %+6.1f %%, noise %.1f %%", result->time.median * 1e3,
            old.median * 1e3,
            !differs     ? "same"
