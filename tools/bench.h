@@ -1,5 +1,6 @@
 /* tools/bench.h: the parts of `clattn bench`: cases, the work they need, samples of time, what the device can
- * do at most, results, and where they go. Called by the files bench*.c. */
+ * do at most, results, and where they go. Called by the files bench*.c, facts_measure.c and
+ * tests/gemm/measure_gemm.c. */
 #ifndef TOOLS_BENCH_H
 #define TOOLS_BENCH_H
 
@@ -83,7 +84,7 @@ typedef struct bench_check {
  * step of the storage type. */
 bool bench_check_rows(const bench_work *work, double tolerance, bench_check *check, tool_error *error);
 
-/* ---- Samples: bench_measure.c -------------------------------------------------------------------------- */
+/* ---- Samples: bench_series.c --------------------------------------------------------------------------- */
 
 typedef struct bench_series {
     double *value;

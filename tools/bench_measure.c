@@ -4,70 +4,11 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* A case has ROUNDS turns; after each the device's peaks have theirs. Where the samples are fewer than wanted
  * there are more turns, but not longer than PATIENCE times the seconds of the case. */
 enum { ROUNDS = 10, PEAKS_A_ROUND = 3, SAMPLES_WANTED = 20, SAMPLES_LEAST = 3, PATIENCE = 8 };
 static const double warm_share = 0.2, sample_share = 1e-3;
-
-/* ---- Series -------------------------------------------------------------------------------------------- */
-
-bool bench_series_add(bench_series *series, double value, tool_error *error)
-{
-    if (series->count == series->room) {
-        size_t room = series->room ? 2 * series->room : 64;
-        double *grown = realloc(series->value, room * sizeof *grown);
-        if (!grown)
-            return tool_fail(error, "no memory for %zu samples", room);
-        series->value = grown;
-        series->room = room;
-    }
-    series->value[series->count++] = value;
-    return true;
-}
-
-void bench_series_free(bench_series *series)
-{
-    free(series->value);
-    memset(series, 0, sizeof *series);
-}
-
-static int by_size(const void *one, const void *other)
-{
-    double a = *(const double *)one, b = *(const double *)other;
-    return (a > b) - (a < b);
-}
-
-/* Between two neighbours in proportion. */
-static double quantile(const double *sorted, size_t count, double share)
-{
-    double at = share * (double)(count - 1);
-    size_t low = (size_t)at, high = low + 1 < count ? low + 1 : low;
-    return sorted[low] + (at - (double)low) * (sorted[high] - sorted[low]);
-}
-
-bool bench_spread_of(const bench_series *series, bench_spread *spread, tool_error *error)
-{
-    *spread = (bench_spread){ NAN, NAN, NAN };
-    if (series->count == 0)
-        return true;
-    double *sorted = malloc(series->count * sizeof *sorted);
-    if (!sorted)
-        return tool_fail(error, "no memory for %zu samples", series->count);
-    memcpy(sorted, series->value, series->count * sizeof *sorted);
-    qsort(sorted, series->count, sizeof *sorted, by_size);
-    *spread = (bench_spread){ quantile(sorted, series->count, 0.5), quantile(sorted, series->count, 0.1),
-                              quantile(sorted, series->count, 0.9) };
-    free(sorted);
-    return true;
-}
-
-double bench_noise(const bench_spread *spread)
-{
-    return (spread->p90 - spread->p10) / 2 / spread->median;
-}
 
 /* ---- Results ------------------------------------------------------------------------------------------- */
 
