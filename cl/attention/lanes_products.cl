@@ -37,10 +37,10 @@ FUNCTION const float *convert_rows(__global const STORAGE *x, long stride, int n
 #undef WIDTH
 #define WIDTH 3
 #undef KIND
-#define KIND static inline
+#define KIND INLINE
 #endif
 
-static inline void WIDE(add_products)(ROW_SPACE float *const row[TILE], int d, const FLOATS *Qt, FLOATS a[TILE][WIDTH])
+INLINE void WIDE(add_products)(ROW_SPACE float *const row[TILE], int d, const FLOATS *Qt, FLOATS a[TILE][WIDTH])
 {
     FLOATS q[WIDTH];
     FOR(v, WIDTH) q[v] = Qt[d * VECTORS + v];
@@ -78,8 +78,8 @@ KIND void WIDE(multiply_keys)(ROW_SPACE float *k, long stride, int n, const FLOA
 }
 
 // Ot = Ot * shrink + V^T S for `count` columns of V.
-static inline void WIDE(multiply_columns)(const int count, ROW_SPACE float *x, long stride, int n,
-                                           const FLOATS *S, const FLOATS *shrink, FLOATS *Ot)
+INLINE void WIDE(multiply_columns)(const int count, ROW_SPACE float *x, long stride, int n,
+                                   const FLOATS *S, const FLOATS *shrink, FLOATS *Ot)
 {
     FLOATS a[TILE][WIDTH];
     FOR(i, count) FOR(v, WIDTH) a[i][v] = Ot[i * VECTORS + v] * shrink[v];
