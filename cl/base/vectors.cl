@@ -10,7 +10,7 @@
 #define FOR(i, n) _Pragma("unroll") for (int i = 0; i < (n); i++)
 
 // Not inlined: PoCL compiles three copies of a kernel's own body, and a function once for all of them. So a kernel that is
-// long is a function and a call.
+// long is a function and a call. Inlined by force: where a count must be a constant, or accumulators become a loop over memory.
 #define FUNCTION __attribute__((noinline)) static
 #define INLINE __attribute__((always_inline)) static
 
