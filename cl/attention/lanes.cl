@@ -122,6 +122,28 @@ FUNCTION void add_masks(const ca_params *p, __global const uchar *keep, __global
 }
 #endif
 
+// The queries ahead are the next of the head, or the first of the next head. Of its keys, which come ahead only where they
+// fit in a cache beside those in use, each work-item of this head asks for a share. `len_kv`: keys this one visits.
+#define AHEAD_BYTES 262144
+FUNCTION void look_ahead(const ca_params *p, const ca_rows *r, __global const STORAGE *q, __global const STORAGE *k,
+                         __global const STORAGE *values, __global const STORAGE *out, int first, int h, int b, int len_kv,
+                         ca_ahead *a)
+{
+    const int groups = (p->len_q + QUERIES - 1) / QUERIES, group = first / QUERIES;
+    const int tiles = max((len_kv + TILE - 1) / TILE, 1), share = (p->len_kv + groups - 1) / groups;
+    const int next_b = h + 1 < p->heads_q ? b : b + 1, next_h = h + 1 < p->heads_q ? h + 1 : 0;
+    const bool same = group + 1 < groups, fits = (long)p->len_kv * (D + DV) * (int)sizeof(STORAGE) <= AHEAD_BYTES;
+    const int query_b = same ? b : next_b, query_h = same ? h : next_h, query = same ? first + QUERIES : 0;
+    a->q = q + ca_at(&p->q, query_b, query_h, r->first_q + query);
+    a->out = out + ca_at(&p->out, query_b, query_h, r->first_q + query);
+    a->k = k + ca_at(&p->k, next_b, next_h / p->group, r->first_kv + group * share);
+    a->values = values + ca_at(&p->v, next_b, next_h / p->group, r->first_kv + group * share);
+    a->queries = QUERIES;
+    a->keys = fits && next_h % p->group == 0 ? share : 0;
+    a->queries_a_tile = (a->queries + tiles - 1) / tiles;
+    a->keys_a_tile = (a->keys + tiles - 1) / tiles;
+}
+
 FUNCTION void attend(const int first, const int h, const int b, const ca_params *p, __global const STORAGE *restrict q,
                      __global const STORAGE *restrict k, __global const STORAGE *restrict values,
                      __global STORAGE *restrict out, __global float *restrict lse, __global const uchar *restrict keep,
@@ -141,6 +163,18 @@ FUNCTION void attend(const int first, const int h, const int b, const ca_params 
     if (rows == 0)
         return;
 
+    // By position query i of the tile sees keys low + i to high + i, where there are such.
+    const long level = first + (p->top_left ? 0L : (long)r.len_kv - r.len_q);
+    const int low = p->left == CA_OPEN ? -QUERIES : (int)clamp(level - p->left, (long)-QUERIES, (long)r.len_kv);
+    const int high = p->right == CA_OPEN ? INT_MAX : (int)clamp(level + p->right, (long)-QUERIES, (long)r.len_kv);
+    // Every query of the tile sees keys all_from .. all_to by position; none sees keys outside any_from .. any_to.
+    const int last = first + rows - 1;
+    const int all_from = ca_first_key(p, &r, last), all_to = ca_last_key(p, &r, first);
+    const int any_from = ca_first_key(p, &r, first), any_to = ca_last_key(p, &r, last);
+
+    ca_ahead ahead;
+    look_ahead(p, &r, q, k, values, out, first, h, b, any_to + 1 - any_from, &ahead);
+
     FLOATS Qt[PAD(D) * VECTORS], S[BLOCK * VECTORS], Ot[PAD(DV) * VECTORS];
 #if CA_IS(TYPE) != CA_IS_F32
     float scratch[BLOCK * PAD(DEPTH)];
@@ -154,22 +188,9 @@ FUNCTION void attend(const int first, const int h, const int b, const ca_params 
             FLOATS t[LANES];
 #pragma nounroll
             for (int i = 0; i < LANES; i++)
-            {
-                const int row = min(v * LANES + i, rows - 1);
-                t[i] = load_row(q + row * p->q.row + d, D - d) * p->scale;
-                PREFETCH(out + row * p->out.row + d, 1);
-            }
+                t[i] = load_row(q + min(v * LANES + i, rows - 1) * p->q.row + d, D - d) * p->scale;
             transpose(t, Qt + d * VECTORS + v, VECTORS);
         }
-    // By position query i of the tile sees keys low + i to high + i, where there are such.
-    const long level = first + (p->top_left ? 0L : (long)r.len_kv - r.len_q);
-    const int low = p->left == CA_OPEN ? -QUERIES : (int)clamp(level - p->left, (long)-QUERIES, (long)r.len_kv);
-    const int high = p->right == CA_OPEN ? INT_MAX : (int)clamp(level + p->right, (long)-QUERIES, (long)r.len_kv);
-    // Every query of the tile sees keys all_from .. all_to by position; none sees keys outside any_from .. any_to.
-    const int last = first + rows - 1;
-    const int all_from = ca_first_key(p, &r, last), all_to = ca_last_key(p, &r, first);
-    const int any_from = ca_first_key(p, &r, first), any_to = ca_last_key(p, &r, last);
-
     for (int e = 0; e < DV * VECTORS; e++)
         Ot[e] = 0;
     const float sink = p->has_sinks ? sinks[p->sinks_offset + h] : -INFINITY;
@@ -197,7 +218,7 @@ FUNCTION void attend(const int first, const int h, const int b, const ca_params 
         FLOATS old[VECTORS], shrink[VECTORS];
         FOR(v, VECTORS) old[v] = top[v];
         ROW_SPACE float *keys = AS_ROWS(k + j0 * p->k.row, p->k.row, n, D, scratch);
-        BY_WIDTH(multiply_keys, keys, ROW_STRIDE(p->k.row, D), n, Qt, S, top);
+        BY_WIDTH(multiply_keys, keys, ROW_STRIDE(p->k.row, D), n, Qt, S, top, p, &ahead);
         if (judged) {
 #if SOFTCAP
             for (int v = 0; v < vectors; v++)

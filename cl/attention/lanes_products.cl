@@ -30,6 +30,28 @@ FUNCTION const float *convert_rows(__global const STORAGE *x, long stride, int n
 }
 #endif
 
+// What the work-item after this one needs, asked for while this one multiplies: a few rows with every tile of keys.
+typedef struct ca_ahead {
+    __global const STORAGE *q, *out, *k, *values;
+    int queries, keys;               // rows still to ask for
+    int queries_a_tile, keys_a_tile; // rows to ask for with a tile
+} ca_ahead;
+
+FUNCTION void ask_ahead(const ca_params *p, ca_ahead *a)
+{
+    const int queries = min(a->queries, a->queries_a_tile), keys = min(a->keys, a->keys_a_tile);
+    for (int i = 0; i < queries; i++, a->q += p->q.row, a->out += p->out.row) {
+        PREFETCH_ROW(a->q, D, 0);
+        PREFETCH_ROW(a->out, DV, 1);
+    }
+    for (int j = 0; j < keys; j++, a->k += p->k.row, a->values += p->v.row) {
+        PREFETCH_ROW(a->k, D, 0);
+        PREFETCH_ROW(a->values, DV, 0);
+    }
+    a->queries -= queries;
+    a->keys -= keys;
+}
+
 #elif WIDTH == 1
 #undef WIDTH
 #define WIDTH 2
@@ -52,10 +74,11 @@ INLINE void WIDE(add_products)(ROW_SPACE float *const row[TILE], int d, const FL
 }
 
 // Scores of n keys into S, and their lane-wise maximum. Rows past the last key are read as the last key.
-KIND void WIDE(multiply_keys)(ROW_SPACE float *k, long stride, int n, const FLOATS *Qt, FLOATS *S,
-                               FLOATS *top)
+KIND void WIDE(multiply_keys)(ROW_SPACE float *k, long stride, int n, const FLOATS *Qt, FLOATS *S, FLOATS *top,
+                              const ca_params *p, ca_ahead *ahead)
 {
     for (int j = 0; j < n; j += TILE) {
+        ask_ahead(p, ahead);
         ROW_SPACE float *row[TILE];
         FLOATS a[TILE][WIDTH];
         FOR(i, TILE) row[i] = k + min(j + i, n - 1) * stride;

@@ -15,16 +15,18 @@
  * - lanes: blocks that nobody sees left out, masks only where they differ: base-512c 2.3 times the best peer
  * - lanes: transposes that read fours of rows: bert-batch 1.06, diffusion-x 1.11
  * - lanes: the last queries in as few vectors as they fill: bert-batch 1.06, vit 1.09
- * - lanes: intervals of keys by vectors, O asked for early: 1.02
+ * - lanes: intervals of keys by vectors: 1.02
  * - lanes: the tile of columns inlined by force, on Zen 5: vit 1.07 to 1.14, sixteen queries 1.6
+ * - lanes: the next Q and O, and a share of the next head's K and V, asked for a few rows with every tile of
+ *   keys, on Zen 5: bert-batch 1.15, vit 1.08 (at once before a tile: 0.94 to 1.03)
  * - split: keys cut into parts over the units: llama-decode from 1.7 to 10 GB/s
  * - split: four rows of grouped heads at once: llama-decode 1.15, in f16 1.28, in bf16 1.26
  * - split: hints for Intel's runtime too, on Zen 5: decode-batch there 1.3
  * - both: the body in a function, which PoCL compiles once and not three times: first call 0.81, 0.65 of it
  *
  * What did not help: other tiles (12 x 2, 6 x 4), blocks of 48 to 216 keys (nor on Zen 5), copies of K or V
- * in an order of their own, hints for K and V in lanes, of this head or (on Zen 5) the next, operands
- * broadcast by the multiply-add itself (0.8). */
+ * in an order of their own, hints for K and V of this head in lanes, operands broadcast by the
+ * multiply-add itself (0.8). */
 const ca_variant ca_variants[] = {
     /* name, family, devices, float width, heads, len_q, queries, keys, gemm, why */
     { "split", &ca_family_split, CL_DEVICE_TYPE_CPU, 4, 1, 256, 16, 4, 32, NULL,
