@@ -5,9 +5,9 @@
 //      +------------------------+             no shuffle but to transpose Q, O and a mask
 //   q  |  Qt  [D]               |
 //      +------------------------+
-//   k  |  S   [BLOCK] keys      |  <- TILE x VECTORS in registers, K read as it lies and broadcast
+//   k  |  S   [BLOCK] keys      |  <- KEYS x VECTORS in registers, K read as it lies and broadcast
 //      +------------------------+
-//   v  |  Ot  [DV]              |  <- TILE x VECTORS in registers, V read as it lies and broadcast
+//   v  |  Ot  [DV]              |  <- COLUMNS x VECTORS in registers, V read as it lies and broadcast
 //      +------------------------+
 //
 // After lanes_products.cl, whose products it calls.
@@ -44,10 +44,10 @@ FUNCTION FLOATS weigh_visible(int n, FLOATS *S, FLOATS top)
 }
 
 // A product for as many vectors as there are.
-#define BY_WIDTH(function, ...)               \
-    if (vectors == 3)                         \
+#define BY_WIDTH(width, function, ...)        \
+    if (width == 3)                           \
         CA_PASTE(function, _3)(__VA_ARGS__);  \
-    else if (vectors == 2)                    \
+    else if (width == 2)                      \
         CA_PASTE(function, _2)(__VA_ARGS__);  \
     else                                      \
         CA_PASTE(function, _1)(__VA_ARGS__)
@@ -130,7 +130,7 @@ FUNCTION void look_ahead(const ca_params *p, const ca_rows *r, __global const ST
                          ca_ahead *a)
 {
     const int groups = (p->len_q + QUERIES - 1) / QUERIES, group = first / QUERIES;
-    const int tiles = max((len_kv + TILE - 1) / TILE, 1), share = (p->len_kv + groups - 1) / groups;
+    const int tiles = max((len_kv + KEYS - 1) / KEYS, 1), share = (p->len_kv + groups - 1) / groups;
     const int next_b = h + 1 < p->heads_q ? b : b + 1, next_h = h + 1 < p->heads_q ? h + 1 : 0;
     const bool same = group + 1 < groups, fits = (long)p->len_kv * (D + DV) * (int)sizeof(STORAGE) <= AHEAD_BYTES;
     const int query_b = same ? b : next_b, query_h = same ? h : next_h, query = same ? first + QUERIES : 0;
@@ -167,10 +167,12 @@ FUNCTION void attend(const int first, const int h, const int b, const ca_params 
     const long level = first + (p->top_left ? 0L : (long)r.len_kv - r.len_q);
     const int low = p->left == CA_OPEN ? -QUERIES : (int)clamp(level - p->left, (long)-QUERIES, (long)r.len_kv);
     const int high = p->right == CA_OPEN ? INT_MAX : (int)clamp(level + p->right, (long)-QUERIES, (long)r.len_kv);
-    // Every query of the tile sees keys all_from .. all_to by position; none sees keys outside any_from .. any_to.
-    const int last = first + rows - 1;
-    const int all_from = ca_first_key(p, &r, last), all_to = ca_last_key(p, &r, first);
+    // None sees keys outside any_from .. any_to. All see keys all_from .. all_to, cut so that at either edge of a window
+    // LANES keys are left for each vector.
+    const int vectors = (rows + LANES - 1) / LANES, last = first + rows - 1;
     const int any_from = ca_first_key(p, &r, first), any_to = ca_last_key(p, &r, last);
+    const int all_from = max(ca_first_key(p, &r, last), low + vectors * LANES);
+    const int all_to = min(ca_last_key(p, &r, first), high - 1);
 
     ca_ahead ahead;
     look_ahead(p, &r, q, k, values, out, first, h, b, any_to + 1 - any_from, &ahead);
@@ -179,7 +181,6 @@ FUNCTION void attend(const int first, const int h, const int b, const ca_params 
 #if CA_IS(TYPE) != CA_IS_F32
     float scratch[BLOCK * PAD(DEPTH)];
 #endif
-    const int vectors = (rows + LANES - 1) / LANES;
     q += ca_at(&p->q, b, h, r.first_q + first);
     out += ca_at(&p->out, b, h, r.first_q + first);
 #pragma nounroll
@@ -203,14 +204,21 @@ FUNCTION void attend(const int first, const int h, const int b, const ca_params 
     k += ca_at(&p->k, b, h / p->group, r.first_kv);
     values += ca_at(&p->v, b, h / p->group, r.first_kv);
 
-    // A block is seen by position by all queries of the tile, or not by all: none is both.
+    // A block is seen by position by all queries of the tile, or not by all: none is both. What is not seen by all ends where
+    // the vectors change that see some of it: `width` of them from v0 on.
     for (int j0 = any_from, n; j0 <= any_to; j0 += n) {
         const bool whole = j0 >= all_from && j0 <= all_to;
-        const int end = whole ? all_to : j0 < all_from && all_from <= all_to ? all_from - 1 : any_to;
+        const int v0 = max(j0 - high, 0) / LANES, width = min((j0 - low) / LANES + 1, vectors) - v0;
+        int end = whole ? all_to : any_to;
+        if (j0 < all_from)
+            end = min(end, low + (v0 + width) * LANES - 1);
+        if (j0 > all_to)
+            end = min(end, high + (v0 + 1) * LANES - 1);
         n = min(BLOCK, end + 1 - j0);
         bool judged = !whole || SOFTCAP;
 #if MASKED
-        const int masks = judge_masks(p, keep, bias, b, h, first, rows, j0, n);
+        const int begin = first + v0 * LANES, count = min(rows - v0 * LANES, width * LANES);
+        const int masks = judge_masks(p, keep, bias, b, h, begin, count, j0, n);
         if (masks == CLOSED)
             continue;
         judged = judged || masks == MIXED;
@@ -218,19 +226,19 @@ FUNCTION void attend(const int first, const int h, const int b, const ca_params 
         FLOATS old[VECTORS], shrink[VECTORS];
         FOR(v, VECTORS) old[v] = top[v];
         ROW_SPACE float *keys = AS_ROWS(k + j0 * p->k.row, p->k.row, n, D, scratch);
-        BY_WIDTH(multiply_keys, keys, ROW_STRIDE(p->k.row, D), n, Qt, S, top, p, &ahead);
+        BY_WIDTH(width, multiply_keys, keys, ROW_STRIDE(p->k.row, D), n, Qt + v0, S + v0, top + v0, p, &ahead);
         if (judged) {
 #if SOFTCAP
-            for (int v = 0; v < vectors; v++)
+            for (int v = v0; v < v0 + width; v++)
                 for (int j = 0; j < n; j++)
                     S[j * VECTORS + v] = p->softcap * tanh(S[j * VECTORS + v] / p->softcap);
 #endif
 #if MASKED
             if (masks == MIXED)
-                add_masks(p, keep, bias, b, h, first, rows, j0, n, S);
+                add_masks(p, keep, bias, b, h, begin, count, j0, n, S + v0);
 #endif
 #pragma nounroll
-            for (int v = 0; v < vectors; v++) {
+            for (int v = v0; v < v0 + width; v++) {
                 const INTS i = v * LANES + CA_LANES(vload)(0, columns);
                 const INTS from = add_sat((INTS)low, i) - j0, to = add_sat((INTS)high, i) - j0;
                 FLOATS most = old[v];
@@ -244,7 +252,7 @@ FUNCTION void attend(const int first, const int h, const int b, const ca_params 
             }
         }
 #pragma nounroll
-        for (int v = 0; v < vectors; v++) {
+        for (int v = v0; v < v0 + width; v++) {
             const FLOATS level = top[v] == -INFINITY ? (FLOATS)(0.0f) : top[v];
             shrink[v] = EXP(old[v] - level);
             total[v] = total[v] * shrink[v] + (judged ? weigh_visible(n, S + v, level) : weigh_all(n, S + v, level));
@@ -253,9 +261,9 @@ FUNCTION void attend(const int first, const int h, const int b, const ca_params 
         ROW_SPACE float *x = AS_ROWS(values + j0 * p->v.row, p->v.row, n, DV, scratch);
         const long stride = ROW_STRIDE(p->v.row, DV);
         if (judged && !all_finite(x, stride, n))
-            multiply_values_guarded(vectors, x, stride, n, S, shrink, Ot);
+            multiply_values_guarded(width, x, stride, n, S + v0, shrink + v0, Ot + v0);
         else
-            BY_WIDTH(multiply_values, x, stride, n, S, shrink, Ot);
+            BY_WIDTH(width, multiply_values, x, stride, n, S + v0, shrink + v0, Ot + v0);
     }
 
 #pragma nounroll

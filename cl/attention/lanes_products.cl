@@ -1,15 +1,19 @@
-// cl/attention/lanes_products.cl: the two products of lanes.cl, for a tile of WIDTH vectors of queries by TILE keys or columns
-// in registers. Stands three times in the program: with WIDTH 1 and 2, which the last queries of a head may need, and 3.
-// Needs, beside what vectors.cl does: D, DV (head sizes), VECTORS (3: those of a whole tile), ACCUMULATORS (that registers
-// hold), BLOCK (keys, a multiple of every TILE).
-#if !defined(D) || !defined(DV) || VECTORS != 3 || !defined(ACCUMULATORS) || BLOCK % ACCUMULATORS
-#error "D, DV, VECTORS (3), ACCUMULATORS and BLOCK (a multiple of ACCUMULATORS) must be defined"
+// cl/attention/lanes_products.cl: the two products of lanes.cl, for a tile of WIDTH vectors of queries by KEYS keys or
+// COLUMNS columns in registers. Stands three times in the program: with WIDTH 1 and 2, which the last queries of a head and
+// the edges of a window need, and 3. Needs, beside what vectors.cl does: D, DV (head sizes), VECTORS (3: those of a whole
+// tile), ACCUMULATORS (that registers hold), BLOCK (keys, a multiple of KEYS).
+#if !defined(D) || !defined(DV) || VECTORS != 3 || !defined(ACCUMULATORS)
+#error "D, DV, VECTORS (3) and ACCUMULATORS must be defined"
+#endif
+#define KEYS (ACCUMULATORS / VECTORS)
+#if BLOCK == 0 || BLOCK % KEYS
+#error "BLOCK must be a multiple of ACCUMULATORS / VECTORS"
 #endif
 
 #ifndef WIDTH
 #define WIDTH 1
 #define WIDE(function) CA_PASTE(CA_PASTE(function, _), WIDTH)
-#define TILE (ACCUMULATORS / (WIDTH < 2 ? 2 : WIDTH))
+#define COLUMNS (ACCUMULATORS / (WIDTH < 2 ? 2 : WIDTH))
 #define KIND FUNCTION
 
 // Rows of K and V are read in place when they are f32; other types are converted block by block.
@@ -62,11 +66,11 @@ FUNCTION void ask_ahead(const ca_params *p, ca_ahead *a)
 #define KIND INLINE
 #endif
 
-INLINE void WIDE(add_products)(ROW_SPACE float *const row[TILE], int d, const FLOATS *Qt, FLOATS a[TILE][WIDTH])
+INLINE void WIDE(add_products)(ROW_SPACE float *const row[KEYS], int d, const FLOATS *Qt, FLOATS a[KEYS][WIDTH])
 {
     FLOATS q[WIDTH];
     FOR(v, WIDTH) q[v] = Qt[d * VECTORS + v];
-    FOR(i, TILE)
+    FOR(i, KEYS)
     {
         const FLOATS b = (FLOATS)(row[i][d]);
         FOR(v, WIDTH) a[i][v] = fma(b, q[v], a[i][v]);
@@ -77,18 +81,18 @@ INLINE void WIDE(add_products)(ROW_SPACE float *const row[TILE], int d, const FL
 KIND void WIDE(multiply_keys)(ROW_SPACE float *k, long stride, int n, const FLOATS *Qt, FLOATS *S, FLOATS *top,
                               const ca_params *p, ca_ahead *ahead)
 {
-    for (int j = 0; j < n; j += TILE) {
+    for (int j = 0; j < n; j += KEYS) {
         ask_ahead(p, ahead);
-        ROW_SPACE float *row[TILE];
-        FLOATS a[TILE][WIDTH];
-        FOR(i, TILE) row[i] = k + min(j + i, n - 1) * stride;
-        FOR(i, TILE) FOR(v, WIDTH) a[i][v] = 0;
+        ROW_SPACE float *row[KEYS];
+        FLOATS a[KEYS][WIDTH];
+        FOR(i, KEYS) row[i] = k + min(j + i, n - 1) * stride;
+        FOR(i, KEYS) FOR(v, WIDTH) a[i][v] = 0;
 #pragma unroll 4
         for (int d = 0; d < D / 4 * 4; d++)
             WIDE(add_products)(row, d, Qt, a);
         for (int d = D / 4 * 4; d < D; d++)
             WIDE(add_products)(row, d, Qt, a);
-        FOR(i, TILE)
+        FOR(i, KEYS)
         {
             FOR(v, WIDTH)
             {
@@ -104,7 +108,7 @@ KIND void WIDE(multiply_keys)(ROW_SPACE float *k, long stride, int n, const FLOA
 INLINE void WIDE(multiply_columns)(const int count, ROW_SPACE float *x, long stride, int n,
                                    const FLOATS *S, const FLOATS *shrink, FLOATS *Ot)
 {
-    FLOATS a[TILE][WIDTH];
+    FLOATS a[COLUMNS][WIDTH];
     FOR(i, count) FOR(v, WIDTH) a[i][v] = Ot[i * VECTORS + v] * shrink[v];
 #pragma unroll 4
     for (int j = 0; j < n; j++) {
@@ -124,7 +128,7 @@ INLINE void WIDE(multiply_columns)(const int count, ROW_SPACE float *x, long str
 KIND void WIDE(multiply_values)(ROW_SPACE float *x, long stride, int n, const FLOATS *S,
                                  const FLOATS *shrink, FLOATS *Ot)
 {
-    const int tiles = (DV + TILE - 1) / TILE, wide = (DV + tiles - 1) / tiles;
+    const int tiles = (DV + COLUMNS - 1) / COLUMNS, wide = (DV + tiles - 1) / tiles;
     const int wide_columns = (DV - tiles * (wide - 1)) * wide;
     for (int e = 0; e < wide_columns; e += wide)
         WIDE(multiply_columns)(wide, x + e, stride, n, S, shrink, Ot + e * VECTORS);

@@ -19,6 +19,8 @@
  * - lanes: the tile of columns inlined by force, on Zen 5: vit 1.07 to 1.14, sixteen queries 1.6
  * - lanes: the next Q and O, and a share of the next head's K and V, asked for a few rows with every tile of
  *   keys, on Zen 5: bert-batch 1.15, vit 1.08 (at once before a tile: 0.94 to 1.03)
+ * - lanes: at the edges of a window only the vectors that see some of LANES keys, on Zen 5: base-512c 1.05,
+ *   window=64,0 1.14
  * - split: keys cut into parts over the units: llama-decode from 1.7 to 10 GB/s
  * - split: four rows of grouped heads at once: llama-decode 1.15, in f16 1.28, in bf16 1.26
  * - split: hints for Intel's runtime too, on Zen 5: decode-batch there 1.3
