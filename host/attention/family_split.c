@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MOST_ROWS = 16, GROUPS_A_UNIT = 4, FEWEST_KEYS = 128 };
+enum { MOST_ROWS = 16, GROUPS_A_UNIT = 8, FEWEST_KEYS = 128 };
 
 typedef struct split_state {
     ca_problem problem;

@@ -22,6 +22,8 @@
  * - lanes: at the edges of a window only the vectors that see some of LANES keys, on Zen 5: base-512c 1.05,
  *   window=64,0 1.14
  * - split: keys cut into parts over the units: llama-decode from 1.7 to 10 GB/s
+ * - split: eight groups a unit and not four, of which PoCL gives one unit five, on Zen 5: decode-4096 1.05,
+ *   llama-decode 1.02
  * - split: four rows of grouped heads at once: llama-decode 1.15, in f16 1.28, in bf16 1.26
  * - split: hints for Intel's runtime too, on Zen 5: decode-batch there 1.3
  * - both: the body in a function, which PoCL compiles once and not three times: first call 0.81, 0.65 of it

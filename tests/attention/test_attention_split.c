@@ -20,7 +20,7 @@ static void cuts_no_more_than_it_has_room_for(void **state)
     (void)state;
     for (int u = 0; u < UNITS; u++)
         for (int64_t heads = 1; heads <= 300; heads++)
-            assert_true(heads * ca_split_parts(units[u], heads, 1 << 20) < heads + 4 * (int64_t)units[u]);
+            assert_true(heads * ca_split_parts(units[u], heads, 1 << 20) < heads + 8 * (int64_t)units[u]);
 }
 
 static void leaves_few_keys_whole(void **state)
