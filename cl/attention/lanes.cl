@@ -122,6 +122,32 @@ FUNCTION void add_masks(const ca_params *p, __global const uchar *keep, __global
 }
 #endif
 
+// `count` columns of LANES queries from `first` on, scaled, into Qt; past the last query, the last again.
+INLINE void take_queries(const int count, const ca_params *p, __global const STORAGE *q, int first, int last, FLOATS *Qt)
+{
+    FLOATS t[LANES];
+    if (count == 0)
+        return;
+#pragma nounroll
+    for (int i = 0; i < LANES; i++)
+        t[i] = load_row(q + min(first + i, last) * p->q.row, count) * p->scale;
+    transpose(t, Qt, VECTORS);
+}
+
+// `columns` of `rows` rows of O.
+INLINE void give_columns(const int columns, const ca_params *p, const FLOATS *Ot, FLOATS inverse, int rows,
+                         __global STORAGE *out)
+{
+    FLOATS t[LANES], y[LANES];
+    if (columns == 0)
+        return;
+    FOR(c, LANES) t[c] = Ot[c * VECTORS] * inverse;
+    transpose(t, y, 1);
+#pragma nounroll
+    for (int i = 0; i < rows; i++)
+        store_row(y[i], out + i * p->out.row, columns);
+}
+
 // The queries ahead are the next of the head, or the first of the next head. Of its keys, which come ahead only where they
 // fit in a cache beside those in use, each work-item of this head asks for a share. `len_kv`: keys this one visits.
 #define AHEAD_BYTES 262144
@@ -184,14 +210,11 @@ FUNCTION void attend(const int first, const int h, const int b, const ca_params 
     q += ca_at(&p->q, b, h, r.first_q + first);
     out += ca_at(&p->out, b, h, r.first_q + first);
 #pragma nounroll
-    for (int v = 0; v < vectors; v++)
-        for (int d = 0; d < D; d += LANES) {
-            FLOATS t[LANES];
-#pragma nounroll
-            for (int i = 0; i < LANES; i++)
-                t[i] = load_row(q + min(v * LANES + i, rows - 1) * p->q.row + d, D - d) * p->scale;
-            transpose(t, Qt + d * VECTORS + v, VECTORS);
-        }
+    for (int v = 0; v < vectors; v++) {
+        for (int d = 0; d < WHOLE(D); d += LANES)
+            take_queries(LANES, p, q + d, v * LANES, rows - 1, Qt + d * VECTORS + v);
+        take_queries(D - WHOLE(D), p, q + WHOLE(D), v * LANES, rows - 1, Qt + WHOLE(D) * VECTORS + v);
+    }
     for (int e = 0; e < DV * VECTORS; e++)
         Ot[e] = 0;
     const float sink = p->has_sinks ? sinks[p->sinks_offset + h] : -INFINITY;
@@ -270,14 +293,10 @@ FUNCTION void attend(const int first, const int h, const int b, const ca_params 
     for (int v = 0; v < vectors; v++) {
         const FLOATS inverse = total[v] == 0.0f ? (FLOATS)(0.0f) : 1.0f / total[v];
         const int count = min(LANES, rows - v * LANES);
-        for (int e = 0; e < DV; e += LANES) {
-            FLOATS t[LANES], y[LANES];
-            FOR(c, LANES) t[c] = Ot[(e + c) * VECTORS + v] * inverse;
-            transpose(t, y, 1);
-#pragma nounroll
-            for (int i = 0; i < count; i++)
-                store_row(y[i], out + (v * LANES + i) * p->out.row + e, DV - e);
-        }
+        __global STORAGE *to = out + v * LANES * p->out.row;
+        for (int e = 0; e < WHOLE(DV); e += LANES)
+            give_columns(LANES, p, Ot + e * VECTORS + v, inverse, count, to + e);
+        give_columns(DV - WHOLE(DV), p, Ot + WHOLE(DV) * VECTORS + v, inverse, count, to + WHOLE(DV));
         if (p->has_lse)
             for (int i = 0; i < count; i++) {
                 const float x = ((float *)&total[v])[i], y = ((float *)&top[v])[i];

@@ -25,11 +25,15 @@
 #define ROW_SPACE const
 #define AS_ROWS(tensor, stride, n, columns, scratch) convert_rows(tensor, stride, n, columns, scratch)
 #define ROW_STRIDE(stride, columns) PAD(columns)
-FUNCTION const float *convert_rows(__global const STORAGE *x, long stride, int n, int columns, float *scratch)
+INLINE const float *convert_rows(__global const STORAGE *x, long stride, int n, const int columns, float *scratch)
 {
-    for (int j = 0; j < n; j++)
-        for (int c = 0; c < columns; c += LANES)
-            CA_LANES(vstore)(load_row(x + j * stride + c, columns - c), 0, scratch + j * PAD(columns) + c);
+    for (int j = 0; j < n; j++, x += stride) {
+        float *y = scratch + j * PAD(columns);
+        for (int c = 0; c < WHOLE(columns); c += LANES)
+            CA_LANES(vstore)(LOAD_LANES(x + c), 0, y + c);
+        if (WHOLE(columns) < columns)
+            CA_LANES(vstore)(load_row(x + WHOLE(columns), columns - WHOLE(columns)), 0, y + WHOLE(columns));
+    }
     return scratch;
 }
 #endif

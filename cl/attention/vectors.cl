@@ -15,7 +15,7 @@ CA_EXP(FLOATS, INTS)
 
 __constant int columns[16] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
 
-FUNCTION void store_row(FLOATS y, __global STORAGE *x, int count)
+INLINE void store_row(FLOATS y, __global STORAGE *x, int count)
 {
     if (count >= LANES)
         STORE_LANES(y, x);

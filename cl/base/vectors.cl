@@ -7,6 +7,7 @@
 #define FLOATS CA_LANES(float)
 #define INTS CA_LANES(int)
 #define PAD(n) (((n) + LANES - 1) / LANES * LANES)
+#define WHOLE(n) ((n) / LANES * LANES)
 #define FOR(i, n) _Pragma("unroll") for (int i = 0; i < (n); i++)
 
 // Not inlined: PoCL compiles three copies of a kernel's own body, and a function once for all of them. So a kernel that is

@@ -21,6 +21,8 @@
  *   keys, on Zen 5: bert-batch 1.15, vit 1.08 (at once before a tile: 0.94 to 1.03)
  * - lanes: at the edges of a window only the vectors that see some of LANES keys, on Zen 5: base-512c 1.05,
  *   window=64,0 1.14
+ * - lanes: how many columns are past the last whole vector a constant, on Zen 5: diffusion-x 1.09, in
+ * f16 1.33
  * - split: keys cut into parts over the units: llama-decode from 1.7 to 10 GB/s
  * - split: eight groups a unit and not four, of which PoCL gives one unit five, on Zen 5: decode-4096 1.05,
  *   llama-decode 1.02
