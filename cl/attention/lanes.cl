@@ -5,9 +5,9 @@
 //      +------------------------+             no shuffle but to transpose Q, O and a mask
 //   q  |  Qt  [D]               |
 //      +------------------------+
-//   k  |  S   [BLOCK] keys      |  <- KEYS x VECTORS in registers, K read as it lies and broadcast
+//   k  |  S   [BLOCK] keys      |  <- TILE x VECTORS in registers, K read as it lies and broadcast
 //      +------------------------+
-//   v  |  Ot  [DV]              |  <- COLUMNS x VECTORS in registers, V read as it lies and broadcast
+//   v  |  Ot  [DV]              |  <- TILE x VECTORS in registers, V read as it lies and broadcast
 //      +------------------------+
 //
 // After lanes_products.cl, whose products it calls.
@@ -156,7 +156,7 @@ FUNCTION void look_ahead(const ca_params *p, const ca_rows *r, __global const ST
                          ca_ahead *a)
 {
     const int groups = (p->len_q + QUERIES - 1) / QUERIES, group = first / QUERIES;
-    const int tiles = max((len_kv + KEYS - 1) / KEYS, 1), share = (p->len_kv + groups - 1) / groups;
+    const int tiles = max((len_kv + TILE - 1) / TILE, 1), share = (p->len_kv + groups - 1) / groups;
     const int next_b = h + 1 < p->heads_q ? b : b + 1, next_h = h + 1 < p->heads_q ? h + 1 : 0;
     const bool same = group + 1 < groups, fits = (long)p->len_kv * (D + DV) * (int)sizeof(STORAGE) <= AHEAD_BYTES;
     const int query_b = same ? b : next_b, query_h = same ? h : next_h, query = same ? first + QUERIES : 0;

@@ -1,19 +1,19 @@
-// cl/attention/lanes_products.cl: the two products of lanes.cl, for a tile of WIDTH vectors of queries by KEYS keys or
-// COLUMNS columns in registers. Stands three times in the program: with WIDTH 1 and 2, which the last queries of a head and
-// the edges of a window need, and 3. Needs, beside what vectors.cl does: D, DV (head sizes), VECTORS (3: those of a whole
-// tile), ACCUMULATORS (that registers hold), BLOCK (keys, a multiple of KEYS).
+// cl/attention/lanes_products.cl: the two products of lanes.cl, for WIDTH vectors of queries by TILE keys or columns in
+// registers. Stands three times in the program: with WIDTH 1 and 2, which the last queries of a head and the edges of a
+// window need, and 3. Needs, beside what vectors.cl does: D, DV (head sizes), VECTORS (3: those of a whole tile),
+// ACCUMULATORS (that registers hold), BLOCK (keys, a multiple of TILE).
 #if !defined(D) || !defined(DV) || VECTORS != 3 || !defined(ACCUMULATORS)
 #error "D, DV, VECTORS (3) and ACCUMULATORS must be defined"
 #endif
-#define KEYS (ACCUMULATORS / VECTORS)
-#if BLOCK == 0 || BLOCK % KEYS
+#define TILE (ACCUMULATORS / VECTORS)
+#if BLOCK == 0 || BLOCK % TILE
 #error "BLOCK must be a multiple of ACCUMULATORS / VECTORS"
 #endif
 
 #ifndef WIDTH
 #define WIDTH 1
 #define WIDE(function) CA_PASTE(CA_PASTE(function, _), WIDTH)
-#define COLUMNS (ACCUMULATORS / (WIDTH < 2 ? 2 : WIDTH))
+#define UNROLLED (WIDTH == 3 ? 2 : 1) // more takes longer to compile and is no faster
 #define KIND FUNCTION
 
 // Rows of K and V are read in place when they are f32; other types are converted block by block.
@@ -70,11 +70,11 @@ FUNCTION void ask_ahead(const ca_params *p, ca_ahead *a)
 #define KIND INLINE
 #endif
 
-INLINE void WIDE(add_products)(ROW_SPACE float *const row[KEYS], int d, const FLOATS *Qt, FLOATS a[KEYS][WIDTH])
+INLINE void WIDE(add_products)(ROW_SPACE float *const row[TILE], int d, const FLOATS *Qt, FLOATS a[TILE][WIDTH])
 {
     FLOATS q[WIDTH];
     FOR(v, WIDTH) q[v] = Qt[d * VECTORS + v];
-    FOR(i, KEYS)
+    FOR(i, TILE)
     {
         const FLOATS b = (FLOATS)(row[i][d]);
         FOR(v, WIDTH) a[i][v] = fma(b, q[v], a[i][v]);
@@ -85,18 +85,18 @@ INLINE void WIDE(add_products)(ROW_SPACE float *const row[KEYS], int d, const FL
 KIND void WIDE(multiply_keys)(ROW_SPACE float *k, long stride, int n, const FLOATS *Qt, FLOATS *S, FLOATS *top,
                               const ca_params *p, ca_ahead *ahead)
 {
-    for (int j = 0; j < n; j += KEYS) {
+    for (int j = 0; j < n; j += TILE) {
         ask_ahead(p, ahead);
-        ROW_SPACE float *row[KEYS];
-        FLOATS a[KEYS][WIDTH];
-        FOR(i, KEYS) row[i] = k + min(j + i, n - 1) * stride;
-        FOR(i, KEYS) FOR(v, WIDTH) a[i][v] = 0;
-#pragma unroll 4
-        for (int d = 0; d < D / 4 * 4; d++)
+        ROW_SPACE float *row[TILE];
+        FLOATS a[TILE][WIDTH];
+        FOR(i, TILE) row[i] = k + min(j + i, n - 1) * stride;
+        FOR(i, TILE) FOR(v, WIDTH) a[i][v] = 0;
+#pragma unroll UNROLLED
+        for (int d = 0; d < D / UNROLLED * UNROLLED; d++)
             WIDE(add_products)(row, d, Qt, a);
-        for (int d = D / 4 * 4; d < D; d++)
+        for (int d = D / UNROLLED * UNROLLED; d < D; d++)
             WIDE(add_products)(row, d, Qt, a);
-        FOR(i, KEYS)
+        FOR(i, TILE)
         {
             FOR(v, WIDTH)
             {
@@ -112,9 +112,9 @@ KIND void WIDE(multiply_keys)(ROW_SPACE float *k, long stride, int n, const FLOA
 INLINE void WIDE(multiply_columns)(const int count, ROW_SPACE float *x, long stride, int n,
                                    const FLOATS *S, const FLOATS *shrink, FLOATS *Ot)
 {
-    FLOATS a[COLUMNS][WIDTH];
+    FLOATS a[TILE][WIDTH];
     FOR(i, count) FOR(v, WIDTH) a[i][v] = Ot[i * VECTORS + v] * shrink[v];
-#pragma unroll 4
+#pragma unroll UNROLLED
     for (int j = 0; j < n; j++) {
         FLOATS w[WIDTH];
         FOR(v, WIDTH) w[v] = S[j * VECTORS + v];
@@ -132,7 +132,7 @@ INLINE void WIDE(multiply_columns)(const int count, ROW_SPACE float *x, long str
 KIND void WIDE(multiply_values)(ROW_SPACE float *x, long stride, int n, const FLOATS *S,
                                  const FLOATS *shrink, FLOATS *Ot)
 {
-    const int tiles = (DV + COLUMNS - 1) / COLUMNS, wide = (DV + tiles - 1) / tiles;
+    const int tiles = (DV + TILE - 1) / TILE, wide = (DV + tiles - 1) / tiles;
     const int wide_columns = (DV - tiles * (wide - 1)) * wide;
     for (int e = 0; e < wide_columns; e += wide)
         WIDE(multiply_columns)(wide, x + e, stride, n, S, shrink, Ot + e * VECTORS);

@@ -29,6 +29,7 @@
  * - split: four rows of grouped heads at once: llama-decode 1.15, in f16 1.28, in bf16 1.26
  * - split: hints for Intel's runtime too, on Zen 5: decode-batch there 1.3
  * - both: the body in a function, which PoCL compiles once and not three times: first call 0.81, 0.65 of it
+ * - lanes: loops over keys and columns unrolled by 2 and not by 4, on Zen 5: first call 0.8, as fast after it
  *
  * What did not help: other tiles (12 x 2, 6 x 4), blocks of 48 to 216 keys (nor on Zen 5), copies of K or V
  * in an order of their own, hints for K and V of this head in lanes, operands broadcast by the
